@@ -9,7 +9,7 @@
  *  - "Collective": every rank of the communicator makes the call, and all ranks make their
  *    collective calls in one order. The call ends on every rank within GIN_TIMEOUT seconds (600),
  *    and all ranks get one result.
- *  - Different threads may call on different communicators at one time. On one communicator one
+ *  - Different threads may call on different communicators concurrently. On one communicator one
  *    thread calls at a time, except for calls marked "any thread".
  *  - After ginCommInit() no call synchronises the device, uses the null stream or breaks a stream
  *    capture. One exception: unpinning ginMemAllocHost() memory may wait for running kernels.
@@ -39,13 +39,13 @@ extern "C" {
 typedef struct ginComm *ginComm_t;
 
 /*
- * An allgather of the caller, by which the ranks find each other. Gathers `bytes` bytes of every
+ * An allgather of the caller, with which the ranks find each other. Gathers `bytes` bytes of every
  * rank into `out`, ordered by rank. Returns 0, or another value on failure. ginCommInit() calls it
  * once or twice, on the thread that called ginCommInit(), and never later.
  */
 typedef int (*ginAllgather_t)(void *arg, const void *in, void *out, size_t bytes);
 
-#define GIN_DEVICE_AUTO (-1) /* the current context's device, else local rank modulo count */
+#define GIN_DEVICE_AUTO (-1) /* the current context's; without one: local rank modulo count */
 #define GIN_DEVICE_NONE (-2) /* no GPU: host memory and host threads */
 
 /*
@@ -79,22 +79,24 @@ typedef struct ginConfig {
  *
  * Collective over all ranks of the job. `config` may be NULL: defaults. The ranks find each other
  *  - by config->allgather, if it is set;
- *  - else by PMIx, if PMIX_NAMESPACE is set (mpirun, srun --mpi=pmix);
- *  - else by TCP, if GIN_ROOT is set (RANK and WORLD_SIZE, or the launcher's variables, number the
- *    ranks);
- *  - else this rank is alone. If a launcher's variables announce several ranks, that is an error.
+ *  - otherwise by PMIx, if PMIX_NAMESPACE is set (mpirun, srun --mpi=pmix);
+ *  - otherwise by TCP, if GIN_ROOT is set (RANK and WORLD_SIZE, or the launcher's variables, number
+ *    the ranks);
+ *  - otherwise this rank is alone. If a launcher's variables announce several ranks, that is an
+ *    error.
  * GIN_BOOTSTRAP forces one of these ways.
  *
- * A process may make several communicators, at one time on different threads too. With PMIx and
- * TCP, communicators with different config->name are independent; communicators with one name must
- * be made in one order in all processes. With config->allgather ranks may be threads of one
- * process.
+ * A process may make several communicators, on different threads concurrently. With PMIx and TCP,
+ * communicators with different config->name are independent; communicators with one name must be
+ * made in one order in all processes. With config->allgather ranks may be threads of one process.
  *
  * ginErrorInvalidArgument, ginErrorBootstrap, ginErrorTimeout, ginErrorCuda, ginErrorSystem.
  */
 ginResult_t ginCommInit(const ginConfig_t *config, ginComm_t *comm);
 
-/* By this id the ranks of one communicator find each other. Plain bytes, to copy and to send. */
+/*
+ * The id by which the ranks of one communicator find each other. Plain bytes, to copy and to send.
+ */
 typedef struct ginUniqueId {
 	char bytes[128];
 } ginUniqueId_t;
@@ -113,7 +115,7 @@ ginResult_t ginGetUniqueId(ginUniqueId_t *id);
  *
  * Collective over the `nRanks` ranks, which may be threads of one process. `rank` is 0 to nRanks -
  * 1. config->allgather must be NULL; config->name is ignored. Communicators with different ids may
- * be made in any order and at one time. Errors as ginCommInit().
+ * be made in any order, and concurrently. Errors as ginCommInit().
  */
 ginResult_t ginCommInitRank(const ginConfig_t *config, const ginUniqueId_t *id, int rank,
 			    int nRanks, ginComm_t *comm);
@@ -126,7 +128,7 @@ ginResult_t ginCommInitRank(const ginConfig_t *config, const ginUniqueId_t *id, 
  * Collective. The ranks of one `color` (0 or more) get a new communicator, in which they are
  * ordered by `key`, then by rank. A rank with GIN_NO_COLOR gets NULL. `comm` does not change. The
  * two communicators are independent: a window or device communicator belongs to one of them. Both
- * use one device.
+ * use the device of `comm`.
  */
 ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part);
 
@@ -151,7 +153,7 @@ ginResult_t ginCommAbort(ginComm_t comm);
 /*
  * ginCommGetAsyncError - has the communicator failed outside of a call?
  *
- * Any thread. `error` is ginSuccess while all ranks are alive, else the first failure;
+ * Any thread. `error` is ginSuccess while all ranks are alive, otherwise the first failure;
  * ginGetLastError() then describes it and names the rank.
  */
 ginResult_t ginCommGetAsyncError(ginComm_t comm, ginResult_t *error);
@@ -238,11 +240,12 @@ typedef struct ginBackendInfo {
 ginResult_t ginCommQueryBackend(ginComm_t comm, int index, ginBackendInfo_t *info);
 
 /*
- * ginCommProgress - do one turn of the proxy on the calling thread
+ * ginCommProgress - do one pass of the proxy on the calling thread
  *
- * Any thread, not collective. With GIN_PROXY_THREADS=0 only this call moves what kernels post to
+ * Any thread, not collective. With GIN_PROXY_THREADS=0 only this call executes posts of kernels to
  * the proxy: call it repeatedly while kernels run. With proxy threads it helps the threads. *did is
- * 1 if there was something to do, else 0, also without peers on the proxy route. `did` may be NULL.
+ * 1 if there was something to do, otherwise 0, as without peers on the proxy route. `did` may be
+ * NULL.
  */
 ginResult_t ginCommProgress(ginComm_t comm, int *did);
 
@@ -260,15 +263,15 @@ typedef struct ginHistogram {
 } ginHistogram_t;
 
 /*
- * What this rank's proxy has done for a context since ginDevCommCreate(). Times are nanoseconds
+ * Statistics of this rank's proxy for a context since ginDevCommCreate(). Times are nanoseconds
  * from the moment at which the CPU takes the descriptor from the ring (a descriptor has no room for
- * the GPU's clock), of at most every 31st descriptor.
+ * the GPU's clock), measured for at most every 31st descriptor.
  */
 typedef struct ginStats {
 	size_t size;	       /* sizeof(ginStats_t), set by the caller */
 	uint64_t posted;       /* descriptors taken from the ring */
 	uint64_t completed;    /* descriptors done: signal raised, put counted */
-	uint64_t failed;       /* descriptors not done, or done in part */
+	uint64_t failed;       /* descriptors not done, or not completely */
 	uint64_t putBytes;     /* bytes of completed puts */
 	uint64_t getBytes;     /* bytes of completed gets */
 	uint64_t waitsForRoom; /* descriptors whose poster found the ring full and waited */
@@ -286,16 +289,16 @@ typedef struct ginStats {
 	}
 
 /*
- * ginCommGetStats - what a context's queues have done
+ * ginCommGetStats - statistics of a context's ring or send queues
  *
  * On the gdaki route only `posted`, `completed` and `failed` are known; their unit is a WQEBB.
  *
  * Any thread, also while kernels run; not collective. `context` is 0 to devComm->contexts - 1. Each
- * number is consistent by itself. Every number but `batch` includes what a kernel call has waited
- * for.
+ * number is consistent by itself. Every number but `batch` includes the posts for which a kernel
+ * call has waited.
  *
- * ginErrorInvalidArgument; ginErrorUnsupported if every peer is direct, so that there are no
- * queues; ginErrorCuda.
+ * ginErrorInvalidArgument; ginErrorUnsupported if every peer is direct: there is no ring and no
+ * send queue; ginErrorCuda.
  */
 ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t context,
 			    ginStats_t *info);
@@ -387,9 +390,9 @@ typedef struct ginNicInfo {
 /*
  * ginNicQuery - describe a port of an RDMA NIC, and whether libgin can use it
  *
- * Any thread, any time. `index` is 0 to count - 1. Index 0 examines all ports, and opens each
- * device for that; other indexes return what index 0 has found. Without libgin-rdma.so, RDMA
- * devices or a port the call succeeds for every index, with count 0 and the reason.
+ * Any thread, any time. `index` is 0 to count - 1. Index 0 opens each device and examines all
+ * ports; other indexes return the results of index 0. Without libgin-rdma.so, RDMA devices or a
+ * port the call succeeds for every index, with count 0 and the reason.
  */
 ginResult_t ginNicQuery(int index, ginNicInfo_t *info);
 
@@ -398,13 +401,13 @@ ginResult_t ginNicQuery(int index, ginNicInfo_t *info);
  *
  * Not collective. With a GPU: memory of the communicator's device that other processes can map, not
  * cleared. Without a GPU: shared host memory, zeroed. Aligned to 4 KiB at least. Zero bytes give
- * NULL. ginMemFree() frees the memory, which must not be in a registered window then; NULL is
+ * NULL. ginMemFree() frees the memory, which must not be in a registered window any more; NULL is
  * allowed.
  *
  * `comm` may be NULL in ginMemAlloc(), ginMemAllocHost() and ginMemFree(): any thread, before there
- * is a communicator and after its end. The device of new memory is then the calling thread's, as
- * for GIN_DEVICE_AUTO. ginMemFree() without a communicator frees all memory of these calls, of
- * every device. Memory of either kind of call serves every communicator of the device.
+ * is a communicator and after its end. New memory is then of the calling thread's device, as for
+ * GIN_DEVICE_AUTO. ginMemFree() without a communicator frees memory of all these calls, of every
+ * device. Memory allocated with or without `comm` serves every communicator of the device.
  */
 ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **ptr);
 ginResult_t ginMemFree(ginComm_t comm, void *ptr);
@@ -431,9 +434,9 @@ ginResult_t ginMemAllocHost(ginComm_t comm, size_t bytes, void **ptr);
  *
  * Collective. The caller keeps the memory, `ptr` to `ptr + bytes`, and frees it after
  * ginWindowDeregister(). Sizes and kinds of memory may differ per rank; zero bytes with a NULL
- * `ptr` are allowed. Memory must come from ginMemAlloc(), ginMemAllocHost() or, on a GPU,
- * cudaMalloc(), or from cuMemCreate(), also in several allocations that are mapped side by side. If
- * a route cannot reach the memory, the call fails on all ranks and names rank, reason and remedy.
+ * `ptr` are allowed. Memory must come from ginMemAlloc() or ginMemAllocHost(), or, on a GPU, from
+ * cudaMalloc() or cuMemCreate(), also several allocations that are mapped next to each other. If a
+ * route cannot reach the memory, the call fails on all ranks and names rank, reason and remedy.
  * `flags` is 0 or GIN_WINDOW_LOCAL. Windows may be registered before and after ginDevCommCreate().
  *
  * With GIN_WINDOW_LOCAL the call is not collective, and the window can only be the source of puts.
@@ -492,8 +495,8 @@ typedef struct ginDevCommRequirements {
 	 */
 	uint32_t queueDepth;
 	/*
-	 * The routes that all pairs of ranks must have, of GIN_ROUTES_DIRECT and so on, for kernels
-	 * that are compiled for these alone (GinOn); 0: any.
+	 * The set of routes, GIN_ROUTES_..., that pairs of ranks may have, for kernels that are
+	 * compiled for these routes alone (GinOn); 0: any.
 	 */
 	uint64_t routes;
 	/* Traffic class of the NIC's packets on route gdaki, 0 to 255; -1: GIN_NIC_TC. */
@@ -528,7 +531,7 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
  */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
 
-/* What a rank takes in one phase. The bytes of messages include headers. */
+/* The resources that a rank takes in one phase. The bytes of messages include headers. */
 typedef struct ginPlanPhase {
 	uint64_t messages; /* of the control plane, by a rank without children in its tree */
 	uint64_t received; /* bytes of the messages that such a rank receives */
@@ -539,7 +542,7 @@ typedef struct ginPlanPhase {
 	uint64_t device;   /* bytes of GPU memory; without a GPU, of host memory */
 } ginPlanPhase_t;
 
-/* What a rank takes if every pair of ranks has one route. */
+/* The resources of a rank if every pair of ranks has one route. */
 typedef struct ginPlanInfo {
 	size_t size;	       /* sizeof(ginPlanInfo_t), set by the caller */
 	int count;	       /* number of routes */
@@ -562,7 +565,7 @@ typedef struct ginPlanInfo {
 	}
 
 /*
- * ginPlanQuery - what a rank of a communicator takes, before there is one
+ * ginPlanQuery - the resources that a rank of a communicator would take
  *
  * Any thread, any time; allocates nothing and asks no device. `index` is 0 to count - 1. The sizes
  * come from the functions by which libgin allocates and sends. They leave out small structures of
@@ -574,7 +577,7 @@ ginResult_t ginPlanQuery(int index, int nRanks, const ginDevCommRequirements_t *
 /*
  * ginDevCommGetError - the first failure of a device call
  *
- * Any thread, also while kernels run. record->valid is 0 if there was no failure; else
+ * Any thread, also while kernels run. record->valid is 0 if there was no failure; otherwise
  * ginGetLastError() describes it.
  */
 ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErrorRecord_t *record);

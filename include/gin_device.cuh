@@ -10,7 +10,7 @@
  *  - Puts are unordered among themselves. A strong signal, once seen at the target, makes its own
  *    put and all earlier puts of the context to that peer visible there, also puts of other threads
  *    that happen before the signalling call, and puts of other contexts whose flush happens before
- *    it. A weak signal covers its own put only.
+ *    the call. A weak signal covers its own put only.
  *  - flush, wait and counters promise that source bytes may be reused and that bytes of gets are
  *    there. They promise nothing about the target.
  *  - All threads of a coop make a call with equal arguments, and get one result.

@@ -4,8 +4,8 @@
  *
  * Up to 32 ranks that are all direct peers use a flat barrier: each rank writes one word at every
  * other rank. Other teams use dissemination: in round k a rank notifies the rank 2^k numbers above
- * and waits for the rank 2^k numbers below, so that after log2(n) rounds each rank has heard of
- * all. A word has one writer, which sets it to the barrier's epoch: writing it again, after a
+ * and waits for the rank 2^k numbers below. After log2(n) rounds each rank knows that all have
+ * arrived. A word has one writer, which sets it to the barrier's epoch: writing it again, after a
  * timeout, changes nothing.
  */
 #ifndef GIN_BARRIER_CUH
@@ -17,8 +17,8 @@
 /*
  * Barrier `index` of the device communicator, 0 to barriers - 1. A rank uses an index with one team
  * only, because the index counts its epochs; teams without a common rank may share an index. All
- * threads of a coop make a GinBarrier and call it. What any rank of the team wrote or put before it
- * arrived, in any context, is visible to all ranks after the wait.
+ * threads of a coop make a GinBarrier and call it. All that any rank of the team wrote or put
+ * before it arrived, in any context, is visible to all ranks after the wait.
  *
  * On a network route the barrier posts its messages into context `index` modulo the number of
  * contexts, or into the context that is given: a context whose sharing is promised to fewer threads
@@ -27,10 +27,10 @@
  * `routes` as for GinOn. Puts on other routes are not covered; ginErrorUnsupported: a rank of the
  * team is on another route.
  *
- * alwaysFlat: all ranks of the team are direct peers, and the barrier has the words of
- * (nRanks + GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS barriers from `index` on. The code of
- * dissemination would cost its kernels two registers. sync() loads the epoch before the coop meets:
- * different coops that use one barrier in turn have to meet between their calls.
+ * alwaysFlat: all ranks of the team are direct peers, and the barrier has the words of (nRanks +
+ * GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS barriers from `index` on. Without the code of
+ * dissemination its kernels take two registers fewer. sync() loads the epoch before the coop meets:
+ * coops that use one barrier one after another have to meet between their calls.
  */
 template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false> class GinBarrierOn
 {
@@ -49,9 +49,9 @@ public:
 
 	/*
 	 * Announces this rank without waiting for the others. With peers on the proxy or gdaki
-	 * route it waits until everything that this rank has posted to the team is done.
-	 * ginErrorTimeout, ginErrorPeer, ginErrorAborted. If a direct peer has failed, wait()
-	 * fails, and arrive() may.
+	 * route it waits until all posts of this rank to the team are done. ginErrorTimeout,
+	 * ginErrorPeer, ginErrorAborted. If a direct peer has failed, wait() fails, and arrive()
+	 * may.
 	 */
 	template <class Coop = GinThread>
 	GIN_FN ginResult_t arrive(Coop coop = {}, ginOptions options = {}) const
@@ -102,8 +102,8 @@ public:
 
 private:
 	/*
-	 * As arrive() and wait(), by thread 0 alone between two meetings of the coop instead of
-	 * three, with one load of the epoch.
+	 * As arrive() and wait(), by thread 0 alone, with two meetings of the coop instead of
+	 * three, and one load of the epoch.
 	 */
 	template <class Coop>
 	GIN_FN ginResult_t syncAtOnce(Coop coop, const ginOptions &options) const
@@ -149,15 +149,15 @@ private:
 		return routes == GIN_ROUTES_DIRECT ? which : which & ((1u << contextShift) - 1);
 	}
 
-	/* Whose queues take the messages of a network route. */
+	/* The context whose ring or send queues take the messages of a network route. */
 	GIN_FN uint32_t context() const
 	{
 		return which >> contextShift ? (which >> contextShift) - 1 : index() % dc.contexts;
 	}
 
 	/*
-	 * This barrier with numbers that the compiler does not know from an earlier call: else it
-	 * would keep what it computed from them, in registers, from call to call.
+	 * This barrier with numbers that the compiler does not know from an earlier call: otherwise
+	 * it keeps values computed from them in registers from call to call.
 	 */
 	GIN_FN GinBarrierOn again() const
 	{
@@ -169,7 +169,7 @@ private:
 			ginUnshared(which));
 	}
 
-	/* The epoch of the barrier under way. By one thread: finish() changes it. */
+	/* The epoch of the barrier in progress. By one thread: finish() changes it. */
 	GIN_FN uint64_t next() const { return ginLocalLoad(&dc.epoch[index()]) + 1; }
 
 	GIN_FN size_t wordIndex(uint32_t round) const
@@ -192,7 +192,7 @@ private:
 		return from ? from : ginFromPack(teamSet());
 	}
 
-	/* Whether the barrier is flat: all ranks of the team get one answer. */
+	/* Is the barrier flat? All ranks of the team get one answer. */
 	GIN_FN bool isFlat() const
 	{
 		if (alwaysFlat)
@@ -264,7 +264,7 @@ private:
 		return ginSuccess;
 	}
 
-	/* heard: all ranks have arrived. */
+	/* `heard`: all ranks have arrived. */
 	GIN_FN ginResult_t finish(bool heard, uint64_t epoch, const ginOptions &options) const
 	{
 		ginResult_t result = ginSuccess;
@@ -280,10 +280,10 @@ private:
 	}
 
 	/*
-	 * The first looks at the words of a barrier of direct peers, each by another thread: one
-	 * thread would load one after the other. False: there is only one word, a rank has not
-	 * arrived soon, or the coop has too few threads. The vote is a sync, too, so every look is
-	 * an acquire for the whole coop. B, acquire end.
+	 * The first looks at the words of a barrier of direct peers, each word by another thread:
+	 * one thread would load them one after another. False: there is only one word, a rank has
+	 * not arrived soon, or the coop has too few threads. The vote is a sync, too, so every look
+	 * is an acquire for the whole coop. B, acquire end.
 	 */
 	template <class Coop> GIN_FN bool hearTogether(Coop coop) const
 	{
@@ -303,8 +303,8 @@ private:
 
 	/*
 	 * B, release end: pairs with ginBarrierObserve at every other rank. The memory of a failed
-	 * peer stays mapped; the wait reports the failure. With `given` to the system the release
-	 * of the caller takes the place of this one: it comes before the words, too.
+	 * peer stays mapped; the wait reports the failure. If the caller has released to the system
+	 * (`given`), its release comes before the words, and this one is left out.
 	 */
 	GIN_FN void notifyAll(uint64_t epoch, ginScope given) const
 	{
@@ -365,7 +365,7 @@ private:
 		return ginPostedResult(posted);
 	}
 
-	/* Which class of agents writes the word of a round at this rank. */
+	/* The class of agents that writes the word of a round at this rank. */
 	GIN_FN ginWriterClass writer(uint32_t round) const
 	{
 		if (routes == GIN_ROUTES_DIRECT)
@@ -394,7 +394,7 @@ private:
 	}
 
 	/*
-	 * The functions below take `self`, ginDevComm.self, because they seldom run: nvcc would
+	 * The functions below take `self`, ginDevComm.self, because they rarely run: nvcc would
 	 * load the kernel's arguments before the branch. The three numbers of a team are ginTeam's,
 	 * and `from` is packed.
 	 */
@@ -414,7 +414,7 @@ private:
 		return all;
 	}
 
-	/* Waits until everything that this rank has posted to the team, in any context, is done. */
+	/* Waits until all posts of this rank to the team, of any context, are done. */
 	GIN_FN static ginResult_t drain(const ginDevComm *self, int nRanks, int rank, int stride,
 					uint32_t which, uint64_t epoch, uint64_t timeout,
 					uint64_t from)
@@ -470,9 +470,9 @@ private:
 	}
 
 	/*
-	 * Waits for the word of a round. `end`: of ginPollEnd(), of the words before. Returns that
-	 * of this word, or GIN_QUEUE_FAILED and the error, after leaving its record. B, acquire
-	 * end.
+	 * Waits for the word of a round. `end`: the deadline that ginPollEnd() gave after the words
+	 * before. Returns it for the next word; or writes the error record and returns
+	 * GIN_QUEUE_FAILED and the error. B, acquire end.
 	 */
 	GIN_FN static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
 				     uint32_t which, uint32_t round, uint64_t epoch, uint64_t end,

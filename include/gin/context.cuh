@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * context.cuh - class GinOn and Gin: the calls on one context of a device communicator
- */
+/* context.cuh - classes GinOn and Gin: the calls on one context of a device communicator */
 #ifndef GIN_CONTEXT_CUH
 #define GIN_CONTEXT_CUH
 
@@ -16,8 +14,8 @@ struct ginRequest {
 /*
  * The calls on one context of a device communicator. Puts and signals of different contexts have no
  * order. A Gin is cheap to make and lives in registers; `devComm` must outlive it. Any number of
- * threads may use a context at one time, within what `contextSharing` promises, each with its own
- * Gin.
+ * threads, within the promise of `contextSharing`, may use a context concurrently, each with its
+ * own Gin.
  *
  * A call with a coop is made by all threads of the coop with equal arguments, and returns one
  * result to all of them. A call that names a peer takes a world rank, or a team and a rank of the
@@ -51,8 +49,8 @@ public:
 	 * thread waits for a copy engine (options.copyBy); on the other routes one thread posts,
 	 * and the source is read later. `bytes` may be 0, and `peer` this rank.
 	 *
-	 * ginErrorTimeout: the queue stayed full, and nothing is posted; or a copy engine is late:
-	 * flush() waits until it leaves source and target alone. ginErrorPeer,
+	 * ginErrorTimeout: the ring or send queue stayed full, and nothing is posted; or a copy
+	 * engine is late: flush() waits until it has finished with source and target. ginErrorPeer,
 	 * ginErrorAborted: neither action is done; the target may have been written in part.
 	 */
 	template <class Remote = GinNone, class Local = GinNone, class Coop = GinThread>

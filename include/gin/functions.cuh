@@ -7,16 +7,16 @@
  * no state and are inline; a file that defines GIN_C_FN as `extern "C" __device__` before it
  * includes this header gets them as symbols.
  *
- * All threads of the coop make a call with equal arguments, and get equal results: also where class
- * Gin has a call by one thread. So a compiler that runs scalar code on every thread of a block, as
- * Triton does, calls them with ginCoopCta.
+ * All threads of the coop make a call with equal arguments, and get equal results, even where one
+ * thread alone makes the call of class Gin. So a compiler that runs scalar code on every thread of
+ * a block, as Triton does, calls the functions with ginCoopCta.
  *
  * Common arguments:
  *	dc, context	the device communicator, and the number of the context
  *	peer		a world rank
  *	kind		ginSignalKind; with ginSignalNone the other signal arguments are ignored
  *	window, where	NULL and the id of a signal, or a window and an offset in bytes
- *	value		is added to the signal
+ *	value		the number that the signal is raised by
  *	counter		the id of a counter, or UINT32_MAX: none
  *	coop		ginCoopKind, or of ginCoopOfSpan(): the threads that make the call
  *	timeout		nanoseconds; 0: ginDevComm.timeout
@@ -110,7 +110,7 @@ GIN_FN_COLD uint64_t ginFromFirst(uint32_t coop, uint64_t value)
 	return agreed;
 }
 
-/* call() by the first thread of the coop; all threads get what it returns. */
+/* call() by the first thread of the coop; all threads get its result. */
 template <class Call> GIN_FN uint64_t ginByFirst(uint32_t coop, Call call)
 {
 	const GinAnyCoop all = {coop};
@@ -123,7 +123,8 @@ template <class Call> GIN_FN uint64_t ginByFirst(uint32_t coop, Call call)
 }
 
 /*
- * call() by the first thread of the coop, when all threads have come; the others wait for its end.
+ * call() by the first thread of the coop, when all threads have come; the other threads wait until
+ * it returns.
  */
 template <class Call> GIN_FN void ginOnlyFirst(uint32_t coop, Call call)
 {
@@ -248,7 +249,7 @@ GIN_C_FN ginResult_t ginSignal(const ginDevComm *dc, uint32_t context, int peer,
 			ginTimeout(timeout));
 }
 
-/* An atomic by the calling thread; `old` NULL: the old value is not wanted. */
+/* An atomic by the calling thread; `old` may be NULL. */
 template <enum ginOp op, class Word>
 GIN_FN_COLD ginResult_t ginAtomicOnce(const ginDevComm *dc, uint32_t context, int peer,
 				      struct ginWindowTable *win, uint64_t off, Word compare,
@@ -301,8 +302,8 @@ GIN_FN Word ginAtomicOld(const ginDevComm *dc, uint32_t context, int peer,
 }
 
 /*
- * Atomics on a word of 64 or 32 bits, each as two functions. ginAtomicFetchAdd64() returns its
- * result; `old` may be NULL, on all threads. ginFetchAdd64() returns the old value.
+ * Atomics on a word of 64 or 32 bits, each as two functions. ginAtomicFetchAdd64() returns a
+ * ginResult_t; `old` may be NULL, on all threads. ginFetchAdd64() returns the old value.
  */
 #define GIN_C_ATOMIC(name, Word, op, compare, ...)                                                 \
 	GIN_C_FN ginResult_t ginAtomic##name(                                                      \
@@ -346,7 +347,7 @@ GIN_C_FN ginResult_t ginWait(const ginDevComm *dc, uint32_t context,
 	return Gin(*dc, context).wait(*request, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
-/* The request as numbers: the peer, and the ticket that the first of these calls returns. */
+/* A request as two numbers: the peer, and the ticket that ginFlushTicket() returns. */
 GIN_C_FN uint64_t ginFlushTicket(const ginDevComm *dc, uint32_t context, int peer, uint32_t coop)
 {
 	return ginFromFirst(coop, Gin(*dc, context).flushAsync(peer, GinAnyCoop{coop}).opaque[1]);
@@ -460,7 +461,7 @@ GIN_C_FN ginResult_t ginWaitCounter(const ginDevComm *dc, uint32_t context, uint
 	return Gin(*dc, context).waitCounter(id, least, GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
-/* The three numbers of the team: see ginTeam. */
+/* A team is three numbers: see ginTeam. */
 GIN_C_FN ginResult_t ginBarrierArrive(const ginDevComm *dc, int nRanks, int rank, int stride,
 				      uint32_t index, uint32_t coop, uint64_t timeout)
 {
@@ -482,7 +483,7 @@ GIN_C_FN ginResult_t ginBarrierSync(const ginDevComm *dc, int nRanks, int rank, 
 		.sync(GinAnyCoop{coop}, ginTimeout(timeout));
 }
 
-/* The members of a ginPacketBox, then a call of GinPackets. */
+/* The arguments: members of a ginPacketBox, then those of the call of GinPackets. */
 GIN_C_FN ginResult_t ginPacketsSend(const ginDevComm *dc, uint32_t context,
 				    struct ginWindowTable *win, uint64_t off, uint32_t most,
 				    uint32_t signals, int peer, const void *src, uint32_t bytes,

@@ -5,8 +5,8 @@
  * On the direct route a message is packets that carry their own flags (direct/packets.cuh), on the
  * network routes a put with a signal.
  *
- * Messages use two slots in turn. The receiver tells the sender what it has read by credits; the
- * sender waits for the credit of the message that used the slot before.
+ * Messages alternate between two slots. Credits inform the sender of the messages that the receiver
+ * has read; the sender waits for the credit of the message that used the slot before.
  */
 #ifndef GIN_PACKETS_CUH
 #define GIN_PACKETS_CUH
@@ -18,9 +18,9 @@
 #define GIN_PACKETS_MOST 16384u
 
 /*
- * Where messages pass: bytes `offset` to offset + ginPacketBoxBytes() of a window, a multiple of 16
- * and zero on all ranks before the first message; and the signals `signals` to signals + 2 nRanks -
- * 1 of the context. Equal on all ranks.
+ * The memory of messages: bytes `offset` to offset + ginPacketBoxBytes() of a window, a multiple of
+ * 16 and zero on all ranks before the first message; and the signals `signals` to signals + 2
+ * nRanks - 1 of the context. Equal on all ranks.
  */
 struct ginPacketBox {
 	ginWindow_t window;
@@ -46,8 +46,8 @@ GIN_FN_COLD void ginPacketGiveUp(const ginDevComm *dc, uint64_t *count, uint32_t
 }
 
 /*
- * Copies a message to or from the slot of a network route. A call, since inlined it takes 8 more
- * registers.
+ * Copies a message to or from the slot of a network route. A call, because inlined it takes eight
+ * more registers.
  */
 GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint32_t rank,
 			       uint32_t size)
@@ -58,10 +58,10 @@ GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint3
 /*
  * Messages to and from one peer through a box, which belongs to one device communicator. All
  * threads of a coop make a GinPackets and call it; they may send and receive by one object, or one
- * coop sends and another one receives, each by its own. The object counts messages: while it is
- * used, no other object sends, or receives, on this box with this peer.
+ * coop sends and another coop receives, each by an object of its own. The object counts messages:
+ * while it is in use, no other object may send, or receive, with this peer on this box.
  *
- * Messages arrive in order. At most two messages have not been received: the third send() waits.
+ * Messages arrive in order. At most two messages are not received yet: the third send() waits.
  * `routes` as for GinOn.
  */
 template <uint32_t routes, bool checks = ginChecks> class GinPacketsOn
@@ -79,10 +79,10 @@ public:
 	}
 
 	/*
-	 * Sends `bytes` bytes from any memory of this rank, 0 to box.most. They may be overwritten
-	 * when the call has returned. ginErrorTimeout: the peer has not received the message before
-	 * the last one, or a ring or send queue stayed full; nothing is sent. ginErrorPeer: it may
-	 * have been sent. ginErrorAborted.
+	 * Sends `bytes` bytes from any memory of this rank, 0 to box.most. The caller may overwrite
+	 * them after the call. ginErrorTimeout: the peer has not received the message before the
+	 * last one, or a ring or send queue stayed full; nothing is sent. ginErrorPeer: the message
+	 * may have been sent. ginErrorAborted.
 	 */
 	template <class Coop = GinThread> GIN_FN ginResult_t send(const void *src, uint32_t bytes,
 								  Coop coop = {},
@@ -103,10 +103,10 @@ public:
 	}
 
 	/*
-	 * Receives the first `bytes` bytes of the next message, which has as many or more, into any
-	 * memory of this rank. They are visible to the coop, and to nobody else before they have
-	 * synchronised. ginErrorTimeout: the target may be written in part, and the message is
-	 * still to be received. ginErrorPeer, ginErrorAborted.
+	 * Receives the first `bytes` bytes of the next message, which is not shorter, into any
+	 * memory of this rank. They are visible to the coop, and to other threads after they
+	 * synchronise with it. ginErrorTimeout: the target may be written in part, and the message
+	 * is still to be received. ginErrorPeer, ginErrorAborted.
 	 */
 	template <class Coop = GinThread> GIN_FN ginResult_t receive(void *dst, uint32_t bytes,
 								     Coop coop = {},
@@ -143,7 +143,7 @@ private:
 	char *const mine;   /* this rank's part of the box for the peer */
 	char *const theirs; /* the peer's part of the box for this rank; NULL: not direct */
 	uint32_t sent, received;
-	uint32_t credited; /* a message that the peer has read; a later one may be read, too */
+	uint32_t credited; /* a message that the peer has read; maybe not the newest one */
 
 	GIN_FN void list(ginArguments &a) const
 	{
@@ -157,7 +157,10 @@ private:
 		a.below(ginArgumentBox, uint64_t{box.signals} + 2 * dc.nRanks, dc.signals + 1);
 	}
 
-	/* With -DGIN_DEVICE_CHECKS: checks what the constructor reads. Else true. */
+	/*
+	 * With -DGIN_DEVICE_CHECKS: checks the arguments that the constructor reads. Otherwise
+	 * true.
+	 */
 	GIN_FN bool isValid() const
 	{
 		if constexpr (!checks)
@@ -252,7 +255,7 @@ private:
 	}
 
 	/*
-	 * Is the message short? The instructions of a call cost more than the packets then. A vote
+	 * Is the message short? Then the instructions of a call cost more than the packets. A vote
 	 * that is a sync is cheap, and keeps the lanes of a warp together.
 	 */
 	template <class Coop> GIN_FN static bool isQuick(const void *at, uint32_t bytes, Coop coop)
@@ -261,7 +264,7 @@ private:
 		       ginPacketIsShort(at, bytes, ginPacketsEach<Coop>() * coop.size());
 	}
 
-	/* False: nothing is sent, or to a peer that is lost. */
+	/* False: nothing is sent, or the peer is lost. */
 	template <class Coop>
 	GIN_FN bool sendQuickly(const char *src, uint32_t bytes, Coop coop) const
 	{
@@ -288,7 +291,7 @@ private:
 					       number, coop);
 		if (first)
 			ginLocalStore(ginPacketCounts(mine) + 1, number);
-		/* Also: every thread has stored its bytes. */
+		/* The vote is a sync, too: every thread has stored its bytes. */
 		if (coop.any(!soon))
 			return false;
 		if (first)
@@ -397,9 +400,9 @@ private:
 	}
 
 	/*
-	 * Counts message `number` on a network route if it was sent (`which` is 0) or received (1):
-	 * in the shadow of the signal that it waited for, and in the box. Not in the functions that
-	 * post: they would keep the addresses of the counts in registers meanwhile.
+	 * Counts message `number` on a network route as sent (`which` is 0) or received (1): in the
+	 * shadow of the signal for which the call waited, and in the box. The functions that post
+	 * do not count: they would keep the addresses of the counts in registers.
 	 */
 	template <class Coop> GIN_FN ginResult_t counted(Coop coop, uint32_t which, uint32_t number,
 							 ginResult_t result) const
@@ -432,8 +435,9 @@ private:
 	}
 
 	/*
-	 * By a put from this rank's own slot, which is free when the peer has read the message that
-	 * used it. The shadow of the peer's signal counts messages of this device communicator.
+	 * Sends by a put from this rank's own slot, which is free when the peer has read the
+	 * message that used it. The shadow of the peer's signal counts messages of this device
+	 * communicator.
 	 */
 	template <class Coop> GIN_FN ginResult_t stageNetwork(uint32_t number, const char *src,
 							      uint32_t bytes, Coop coop,

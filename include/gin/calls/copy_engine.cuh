@@ -29,10 +29,10 @@
 #define GIN_ENGINE_LEAST 64u
 
 /*
- * How many times as fast as one thread the coop copies: a copy must be that many times longer to go
- * to an engine by itself. Measured: 25 for a warp, 130 for bulk copies through scratch memory. 0:
- * the copy never goes to an engine by itself, because kernels have many large coops, which together
- * reach the bandwidth of the link.
+ * A copy of the coop must be this many times longer than a copy of one thread to go to an engine by
+ * itself. Measured: a warp copies 25 times as fast as a thread, and bulk copies through scratch
+ * memory are 130 times as fast. 0: the copy never goes to an engine by itself, because kernels have
+ * many large coops, which together reach the bandwidth of the link.
  */
 template <class Coop> GIN_FN uint32_t ginEngineFactor(Coop coop, bool byBulk)
 {

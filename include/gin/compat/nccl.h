@@ -4,7 +4,7 @@
  *
  * Written from NCCL's documented API, so that sources for NCCL 2.28 to 2.32 compile unchanged.
  * libgin-nccl.so implements the calls under link names of its own (ginNccl...), so that NCCL's
- * library may be in the same process. Calls that libgin has no counterpart for return
+ * library may be in the same process. Calls without a counterpart in libgin return
  * ncclInvalidUsage, and ncclGetLastError() says why. docs/nccl/ lists what is supported.
  *
  * A program may choose the version that the header announces: -DNCCL_VERSION_CODE=23102, say.
@@ -201,7 +201,8 @@ GIN_NCCL_CALL(CommSplit,
 	      (ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config));
 /*
  * The ranks that are alive and not excluded get a communicator without windows. NCCL_SHRINK_ABORT
- * ends what is under way on `comm` first, as ncclCommAbort() does; then `comm` must be destroyed.
+ * first ends all operations in progress on `comm`, as ncclCommAbort() does; then `comm` must be
+ * destroyed.
  */
 GIN_NCCL_CALL(CommShrink, (ncclComm_t comm, int *excluded, int count, ncclComm_t *rest,
 			   ncclConfig_t *config, int flags));
@@ -226,7 +227,7 @@ static inline ncclResult_t ncclGetVersion(int *version)
 	return ncclSuccess;
 }
 
-/* Calls between the two, of one thread, run at the end: one thread per communicator. */
+/* Calls of one thread between the two run at the end: a thread for each communicator. */
 GIN_NCCL_CALL(GroupStart, (void));
 GIN_NCCL_CALL(GroupEnd, (void));
 
@@ -241,8 +242,9 @@ GIN_NCCL_CALL(CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window));
 GIN_NCCL_CALL(WinGetUserPtr, (ncclComm_t comm, ncclWindow_t window, void **ptr));
 
 /*
- * Collectives to set programs up with, by the CPUs and the control plane: in order on the stream,
- * any size, slow. ncclAllReduce() knows the integers, float, double, and the five operations.
+ * Collectives for the set-up of programs, by the CPUs and the control plane: in order on the
+ * stream, any size, slow. ncclAllReduce() supports integers, float and double, and the five
+ * operations.
  */
 GIN_NCCL_CALL(AllGather, (const void *send, void *receive, size_t count, ncclDataType_t type,
 			  ncclComm_t comm, cudaStream_t stream));

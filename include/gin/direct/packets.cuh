@@ -124,7 +124,9 @@ GIN_FN constexpr uint32_t ginPacketsTaken(uint32_t fixed, bool few)
 /* The most packets of each thread in a message that a coop within a warp sends without a call. */
 #define GIN_PACKETS_EACH 4u
 
-/* Packets that a thread receives at once near the end of a message, where some may be missing. */
+/*
+ * Packets that a thread receives at once near the end of a message, where some may be past its end.
+ */
 GIN_FN constexpr uint32_t ginPacketsTakenLast(uint32_t fixed, bool few)
 {
 	return fixed && !few ? GIN_PACKETS_EACH : 2;

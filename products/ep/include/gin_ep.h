@@ -60,12 +60,12 @@ typedef struct ginEpTensor {
 	1u /* the experts' rank adds its rows and sends one; weights from dispatch */
 #define GIN_EP_REDUCE_NONE 2u /* every expert's row is sent; the token's rank adds all */
 
-/* ginEpConfig_t.onLost: what a call does when a rank does not answer */
+/* ginEpConfig_t.onLost: the effect of a rank that does not answer */
 /*
  * This call and all later calls fail until ginEpReset(); waits of other ranks for this rank fail.
  */
 #define GIN_EP_LOST_ERROR 0u
-#define GIN_EP_LOST_MASK 1u /* the rank is masked: left out from here on */
+#define GIN_EP_LOST_MASK 1u /* the rank is masked: left out from then on */
 
 /* ginEpDispatchArgs_t.phase, ginEpCombineArgs_t.phase */
 #define GIN_EP_SEND 1u
@@ -88,8 +88,8 @@ typedef struct ginEpTensor {
 #define GIN_EP_MAX_RANKS 1024u
 
 /*
- * What an ep is made for. All fields but timeout, onLost, maxSms and sendBuffer are equal on all
- * ranks.
+ * The configuration of an ep. All fields but timeout, onLost, maxSms and sendBuffer are equal on
+ * all ranks.
  */
 typedef struct ginEpConfig {
 	size_t size;	  /* sizeof(ginEpConfig_t) */
@@ -97,7 +97,7 @@ typedef struct ginEpConfig {
 	uint32_t experts; /* of all ranks, at most GIN_EP_MAX_EXPERTS */
 	/*
 	 * [nRanks + 1]: rank r has the experts firstExpert[r] to firstExpert[r + 1] - 1. NULL: as
-	 * even as can be; the first ranks get one more. Read by ginEpCreate() only.
+	 * evenly as possible; the first ranks get one more. Read by ginEpCreate() only.
 	 */
 	const uint32_t *firstExpert;
 	uint32_t topk;	       /* most experts of a token, 1 to GIN_EP_MAX_TOPK */
@@ -185,7 +185,7 @@ typedef struct ginEpDispatchArgs {
 	uint32_t rows;	    /* GIN_EP_ROWS_BF16 or GIN_EP_ROWS_F8 */
 	uint32_t layout;    /* GIN_EP_EXPERT_MAJOR or GIN_EP_RANK_MAJOR */
 	uint32_t scaleKind; /* of rows GIN_EP_ROWS_F8 */
-	uint32_t hidden;    /* H; 0: x.size[1], which RECV has not got */
+	uint32_t hidden;    /* H; 0: x.size[1], which RECV does not have */
 	void *handle;	    /* ginEpInfo_t.handleBytes of device memory; SEND, RECV and combine */
 	/*
 	 * SEND. x: [T][H] bf16, or e4m3 with scales [T][ceil(H / 128)] f32 or [T][ceil(H / 512)]
@@ -259,8 +259,8 @@ typedef struct ginEpCombineArgs {
 	uint32_t pad;
 	void *handle; /* as the dispatch left it */
 	/*
-	 * SEND. x: bf16, expert-major [L][R * M][H]: what the experts made of recvX; or rank-major
-	 * [R][M][H], the rank's experts already added: with GIN_EP_REDUCE_RANK only.
+	 * SEND. x: bf16, expert-major [L][R * M][H]: the experts' results for recvX; or rank-major
+	 * [R][M][H], the sums over the rank's experts: with GIN_EP_REDUCE_RANK only.
 	 */
 	ginEpTensor_t x;
 	/*
@@ -298,8 +298,8 @@ ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *strea
  *
  * For callers without memory of their own for the experts' results: *x becomes a contiguous bf16
  * tensor of config.hidden elements a row, with layout GIN_EP_EXPERT_MAJOR [L][R * M][H], with
- * GIN_EP_RANK_MAJOR [R][M][H]; both share one memory. Combine reads it in SEND: the kernels that
- * write the next results may follow on the stream. No copy is saved by it: combine reads any tensor
+ * GIN_EP_RANK_MAJOR [R][M][H]; both layouts share one memory. Combine reads it in SEND: the kernels
+ * that write the next results may follow on the stream. It saves no copy: combine reads any tensor
  * once. Any thread. ginErrorInvalidArgument; ginErrorInvalidUsage: config.sendBuffer is 0.
  */
 ginResult_t ginEpSendBuffer(ginEp_t ep, uint32_t layout, ginEpTensor_t *x);
@@ -308,16 +308,16 @@ ginResult_t ginEpSendBuffer(ginEp_t ep, uint32_t layout, ginEpTensor_t *x);
  * ginEpMaskQuery - which ranks did not answer, and which ranks are left out
  *
  * Any thread, also while kernels run. Each array has nRanks entries, 0 or 1, or is NULL.
- * observed[r]: a kernel has waited for rank r in vain. masked[r]: rank r is left out of sends and
- * waits.
+ * observed[r]: a kernel has waited for rank r without success. masked[r]: rank r is left out of
+ * sends and waits.
  */
 ginResult_t ginEpMaskQuery(ginEp_t ep, uint32_t *observed, uint32_t *masked);
 
 /*
- * ginEpMaskSet - leave rank `rank` out (masked 1), or take it in again (0)
+ * ginEpMaskSet - leave rank `rank` out (masked 1), or include it again (0)
  *
- * Enqueued on `stream`; not collective. Take a rank in again only if it has taken part in every
- * call in between; after any missed call all ranks need ginEpReset(). Change masks between layers:
+ * Enqueued on `stream`; not collective. Include a rank again only if it has taken part in every
+ * call in between; after a missed call all ranks need ginEpReset(). Change masks between layers:
  * the combine of a dispatch that left a rank out has no answers for the rank.
  */
 ginResult_t ginEpMaskSet(ginEp_t ep, int rank, int masked, void *stream);
@@ -354,17 +354,17 @@ typedef struct ginEpRecord {
 /*
  * ginEpGetAsyncError - the first failure of a kernel
  *
- * Any thread, also while kernels run. record->valid is 0 if there was none; else
- * ginEpGetLastError() describes it. With GIN_EP_LOST_MASK a rank that was masked is recorded too,
- * and later calls succeed.
+ * Any thread, also while kernels run. record->valid is 0 if there was none; otherwise
+ * ginEpGetLastError() describes it. With GIN_EP_LOST_MASK the loss of a masked rank is recorded,
+ * too, and later calls succeed.
  */
 ginResult_t ginEpGetAsyncError(ginEp_t ep, ginEpRecord_t *record);
 
 /*
- * ginEpReset - start anew after losses or outstanding sends
+ * ginEpReset - start again after losses or outstanding sends
  *
  * Collective over all ranks of the communicator; no kernel of the ep may run. Zeroes signals,
- * epochs, masks and the record; handles from before are void. After a process has died:
+ * epochs, masks and the record; earlier handles become invalid. After a process has died:
  * ginEpShrink().
  */
 ginResult_t ginEpReset(ginEp_t ep);
@@ -375,9 +375,10 @@ ginResult_t ginEpReset(ginEp_t ep);
  * Collective over the ranks of `survivors`, which ginCommShrink() has made from the communicator of
  * `ep`; no kernel of `ep` may run. *out becomes a new ep on `survivors`, in the window of `ep`: no
  * window is registered. Its epochs are 0 and its masks are clear. `config` is for the new number of
- * ranks, and may need no more memory than `ep` has. `ep` may be used no more, and is destroyed as
- * usual, before or after *out; if the call fails, `ep` is as before. A rank that is out must have
- * ended its process or all its kernels: they might store into the memory.
+ * ranks, and may need no more memory than `ep` has. `ep` must not be used any more, and is
+ * destroyed as usual, before or after *out; if the call fails, `ep` is as before. A rank that is
+ * left out must have ended its process or all its kernels: otherwise they might store into the
+ * memory.
  *
  * ginErrorInvalidArgument: config needs more memory, or the window of `ep` was not inherited;
  * errors of ginEpCreate().

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * args.h - what products/ep/lib passes to the kernels: plain structs, C11 and C++17
+ * args.h - the arguments that products/ep/lib passes to the kernels: plain structs, C11 and C++17
  *
  * Offsets are bytes in the slab, the one window of an ep; regions are at one offset on all ranks.
  *
@@ -11,8 +11,8 @@
  *	counts    [half][source][1 + local experts]: words     sources, dispatch send
  *	          of 8 bytes: epoch + 1 and a count
  *	marks     [source]: words: 1: the source has given up  sources; this rank
- *	verdicts  [half][source]: words: epoch + 1 and what    this rank, dispatch receive
- *	          of the source is lost
+ *	verdicts  [half][source]: words: epoch + 1 and the     this rank, dispatch receive
+ *	          losses of the source
  *	staging   rows, parts and counts for peers on network  this rank
  *	          routes; a count line of marks
  */
@@ -40,20 +40,22 @@
 /*
  * A rank that has given up marks its word at its peers and adds EP_GAVE_UP to the signals that they
  * expect from it. The epoch in its count words is EP_GAVE_UP_EPOCHS ahead. A signal that lacks rows
- * is less than EP_GAVE_UP beyond what is expected then, and more than EP_AHEAD, which no other
- * signal is.
+ * is then less than EP_GAVE_UP, but more than EP_AHEAD, above the expected value; no other signal
+ * is.
  */
 #define EP_GAVE_UP (1ull << 40)
 #define EP_AHEAD (EP_GAVE_UP / 2)
 #define EP_GAVE_UP_EPOCHS (1u << 30)
 
-/* The most scratch of a block: two blocks of an SM have as much on every architecture. */
+/* The most scratch of a block: on every architecture an SM has it for two blocks. */
 #define EP_SCRATCH 49152u
 
 /* No expert, rank or item. */
 #define EP_NONE 0xffffffffu
 
-/* Each block counts a list of at most so many items; kernels before the send count longer lists. */
+/*
+ * Each block counts a list of at most that many items; kernels before the send count longer lists.
+ */
 #define EP_SHORT_LIST 2048u
 
 /* The families of signals. A signal's id: (family * 2 + half) * nRanks + rank. */
@@ -88,17 +90,17 @@ struct epAnswer {
  * at one rank; `item` with GIN_EP_REDUCE_NONE.
  *
  * All direct: row token * partsOfToken + n, where n ranks of the token are below the item's rank;
- * row token * partsOfToken + k. Else the rows of one rank follow each other, ranks ascending, so
- * that one put sends rows of several tokens.
+ * row token * partsOfToken + k. Otherwise the rows of one rank follow each other, ranks ascending,
+ * so that one put sends rows of several tokens.
  */
 struct epItemParts {
 	uint32_t sum, item;
 };
 
 /*
- * A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]; and if not
- * all is direct epItemParts [maxTokens][topk]. received[source] EP_NONE: the source's rows are
- * lost.
+ * A handle: this, sent[nRanks], received[nRanks], then epReceived [nRanks][maxTokens]; and, unless
+ * all peers are direct, epItemParts [maxTokens][topk]. received[source] EP_NONE: the source's rows
+ * are lost.
  */
 struct epHandle {
 	uint32_t epoch[2]; /* of the dispatch send, combine send that RECV belongs to */
@@ -132,7 +134,7 @@ struct epPlan {
 	uint32_t even;	       /* rank r has eachRank experts, the first moreRanks ranks one more */
 	uint32_t eachRank, moreRanks;
 	uint32_t inverseEach, inverseMore; /* 2^31 / eachRank, 2^31 / (eachRank + 1), rounded up */
-	uint32_t lanes;			   /* contexts that rows to network peers are spread over */
+	uint32_t lanes;			   /* contexts that carry rows to network peers */
 	uint32_t allDirect;		   /* every peer is direct */
 	uint32_t onLost;		   /* GIN_EP_LOST_ */
 	uint32_t received;		   /* bytes of an epReceived with its answers */
@@ -155,7 +157,7 @@ struct epPlan {
 	uint32_t *chunks;	   /* [2][half][nRanks][chunks]: staged rows of dispatch, combine */
 	uint32_t *list;		   /* [items]: entries of a long list */
 	uint32_t *numbers, *slots; /* [items] */
-	uint32_t *ranked; /* [items]: items before at the rank of the item; not all direct */
+	uint32_t *ranked; /* [items]: earlier items at the rank of the item; not all direct */
 	uint32_t *totals; /* [experts + nRanks]: items of each expert, rows of each rank */
 	struct epPage *page;
 	uint32_t *pageObserved, *pageMasked;
@@ -165,7 +167,7 @@ struct epPlan {
 	uint32_t pad;
 };
 
-/* Tensors of a call, checked: byte strides, and what the kernel needs of types. */
+/* Tensors of a call, checked: byte strides, and the facts about types that the kernel needs. */
 struct epRowsOf {
 	char *data;
 	int64_t outer, inner; /* bytes from expert to expert, from row to row */

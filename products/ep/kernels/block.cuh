@@ -11,7 +11,7 @@
 #include "lost.cuh"
 #include "quant.cuh"
 
-/* Rows of n that lane `lane` of `lanes` carries, in chunks dealt out in turn. */
+/* Rows of n that go by context `lane` of `lanes`: chunks go round robin. */
 GIN_FN uint32_t epShareOf(uint32_t n, uint32_t lane, uint32_t lanes)
 {
 	uint32_t whole = n / EP_CHUNK;
@@ -48,7 +48,7 @@ GIN_FN uint32_t epTeamSize()
 	return GIN_ON_GPU ? 32 : 1;
 }
 
-/* The threads of a team see what each of them has written to scratch. */
+/* After it the threads of a team see each other's writes to scratch. */
 GIN_FN void epTeamSync()
 {
 #if GIN_ON_GPU
@@ -74,8 +74,8 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 }
 
 /*
- * Loads of a word in GPU memory before the long wait, which looks at the clock. Signals of a
- * network route may be in host memory: only the long wait reads a mirror of them.
+ * Loads of a word in GPU memory before the long wait, which reads the clock. Signals of a network
+ * route may be in host memory: only the long wait reads a mirror of them.
  */
 #define EP_LOOKS (GIN_ON_GPU ? 2000u : 16u)
 
@@ -108,7 +108,7 @@ public:
 	}
 };
 
-/* The state that a block goes by, in scratch. */
+/* The state at the start of a block's send, in scratch. */
 struct epBegun {
 	uint32_t epoch, failed;
 };
@@ -120,7 +120,7 @@ protected:
 	const epPlan &plan;
 	const epCallArgs &call;
 	char *const scratch;
-	const bool plain; /* known when compiled: isPlain() in launch.c holds */
+	const bool plain; /* known at compile time: isPlain() of launch.c is true */
 
 public:
 	GIN_FN EpBlock(const epArgs &a, char *shared, bool isPlain = false)
@@ -144,7 +144,7 @@ protected:
 
 	/*
 	 * An earlier call has failed: the kernel does nothing. By all threads of the block, which
-	 * agree: the word may change while they load it, and a thread that returns alone would be
+	 * vote: the word may change while they load it, and a thread that returns alone would be
 	 * missing in the next sync().
 	 */
 	GIN_FN bool stopped() const { return GinCta{}.any(epWordLoad(&plan.state->failed) != 0); }
@@ -252,9 +252,9 @@ protected:
 	}
 
 	/*
-	 * Calls row(source, slot) for this block's rows of all sources.
-	 * rowsOf(source) is the number of rows of a source. Rows are dealt out in turn, low slots
-	 * first, beginning with block `first`.
+	 * Calls row(source, slot) for this block's rows of all sources. rowsOf(source) is the
+	 * number of rows of a source. Blocks get rows round robin, low slots first, beginning with
+	 * block `first`.
 	 */
 	template <class RowsOf, class Row>
 	GIN_FN void eachRow(RowsOf rowsOf, uint32_t first, Row row) const
@@ -276,8 +276,8 @@ protected:
 	}
 
 	/*
-	 * Where rows that are received are dealt out from, in a kernel that sends, too: where there
-	 * are few, the blocks that send receive none, and the other blocks wait for rows from the
+	 * The block that gets the first received row, in a kernel that sends, too: if there are few
+	 * rows, the blocks that send receive none, and the other blocks wait for rows from the
 	 * start.
 	 */
 	GIN_FN uint32_t receiveFirst() const
@@ -312,7 +312,7 @@ protected:
 	}
 
 	/*
-	 * *begun becomes the state at the kernel's start, and fate[rank] 1 for a rank that is
+	 * *begun becomes the state at the kernel's start; fate[rank] becomes 1 for a rank that is
 	 * masked or has not freed the epoch's half, and for all ranks after a failure. `family` is
 	 * epRowsFree or epPartsFree. A thread for each half and rank, from the block's end, loads a
 	 * signal while the state is loaded; the caller syncs.
@@ -342,8 +342,8 @@ protected:
 	GIN_FN uint64_t rowsOf(uint32_t epoch) const { return (epoch / 2 + 1ull) * plan.maxTokens; }
 
 	/*
-	 * All rows of `rank` have come. In each epoch the sender raises the signal of each lane by
-	 * maxTokens in all: by its rows, and by what is left of maxTokens.
+	 * All rows of `rank` have come. In each epoch the sender raises the signal in each context
+	 * by maxTokens in all: by its rows, and by the rest of maxTokens.
 	 */
 	template <bool direct>
 	GIN_FN bool awaitRows(uint32_t number, uint32_t family, uint32_t rank, uint32_t epoch) const
@@ -366,8 +366,8 @@ protected:
 	}
 
 	/*
-	 * What is left of maxTokens, to a rank that gets `count` rows; see awaitRows(). By one
-	 * thread.
+	 * Raises the signals of a rank that gets `count` rows by the rest of maxTokens; see
+	 * awaitRows(). By one thread.
 	 */
 	template <bool direct> GIN_FN void raiseRest(uint32_t number, uint32_t family,
 						     uint32_t rank, uint32_t count,
@@ -392,8 +392,8 @@ protected:
 
 	/*
 	 * True in the block that ends a receive last: every block has read its rows and written its
-	 * outputs. *flagged: a block has passed `flag`, which is equal in all threads of a block.
-	 * By all threads of the block. T.
+	 * outputs. *flagged: a block has passed a true `flag`, which is equal in all threads of a
+	 * block. By all threads of the block. T.
 	 */
 	GIN_FN bool isLast(uint32_t number, uint32_t half, bool flag, bool *flagged) const
 	{
@@ -416,7 +416,7 @@ protected:
 
 	/*
 	 * The grid's last block gives credits that earlier kernels owe, to ranks that are not
-	 * masked. At the start of a kernel a release waits for nothing; at the end of the earlier
+	 * masked. At the start of a kernel a release waits for no store; at the end of the earlier
 	 * kernel it would wait for all stores.
 	 */
 	template <bool direct> GIN_FN void giveCredits(uint32_t number) const

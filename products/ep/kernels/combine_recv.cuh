@@ -16,7 +16,7 @@ template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 	uint32_t *absent;   /* [ranks]: gets no rows of this rank, or is lost */
 	uint32_t *gone;	    /* [ranks]: is masked or lost */
 	uint32_t *entries;  /* [GIN_EP_MAX_TOPK] of the token */
-	uint32_t *bringers; /* [GIN_EP_MAX_TOPK]: an item brings a part: its rank; else EP_NONE */
+	uint32_t *bringers; /* [GIN_EP_MAX_TOPK]: rank of an item that brings a part, or EP_NONE */
 	uint32_t *parts;    /* the number of sources */
 	epSource *sources;  /* [GIN_EP_MAX_TOPK] */
 
@@ -46,7 +46,9 @@ public:
 		receive(epWordLoad(&call.handle->epoch[1]), false);
 	}
 
-	/* EpDispatchRecv prepares scratch here, before receive(). A combine has none to prepare. */
+	/*
+	 * EpDispatchRecv prepares scratch here, before receive(). A combine has nothing to prepare.
+	 */
 	GIN_FN void begin() const {}
 
 	/* `sent`: the kernel has sent the epoch, too. */
@@ -102,7 +104,7 @@ private:
 	/* By all threads of the block, after the waits. */
 	GIN_FN void findPartsAgain(uint32_t t) const
 	{
-		sync(); /* all threads have added the parts found before */
+		sync(); /* all threads have added the earlier parts */
 		if (epTeam() == 0)
 			findParts(t, true);
 		sync();
@@ -118,7 +120,7 @@ private:
 	{
 		const uint32_t k = ginLane(), earlier = (1u << k) - 1, i = t * call.topk + k;
 		const bool none = reduce == GIN_EP_REDUCE_NONE, has = k < call.topk;
-		/* All loads are on their way before the first one is used. */
+		/* All loads are in flight before the first result is used. */
 		const int64_t index = has ? indexAt(i) : -1;
 		const float weight = none && has ? weightAt(i) : 1.0f;
 		markAbsent(waited);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine_send.cuh - what the experts made of each received row, back to the token's rank
+ * combine_send.cuh - the experts' results for each received row, back to the token's rank
  *
  * GIN_EP_REDUCE_RANK adds the rows of a token here and sends one; GIN_EP_REDUCE_NONE sends all. A
- * signal counts received rows, whatever number of rows goes back for each.
+ * signal counts received rows, however many rows go back for each of them.
  */
 #ifndef GIN_EP_COMBINE_SEND_CUH
 #define GIN_EP_COMBINE_SEND_CUH
@@ -80,10 +80,10 @@ struct epEight {
 /* `direct`: every peer is direct. `reduce`: GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE. */
 template <bool direct, uint32_t reduce> class EpCombineSend : public EpSend
 {
-	/* What a thread loads of a received row. */
+	/* The data of a received row that a thread loads. */
 	struct Ahead {
 		epReceived row;
-		epAnswer answer; /* of thread i: answer i, whether the row has got it or not */
+		epAnswer answer; /* of thread i: answer i, even if the row has fewer */
 		bool loaded;
 	};
 
@@ -100,8 +100,8 @@ public:
 	}
 
 	/*
-	 * A receive in one kernel has scratch of its own: one warp finds parts while another
-	 * signals.
+	 * A receive in one kernel with the send has scratch of its own: one warp finds parts while
+	 * another warp signals.
 	 */
 	GIN_FN static size_t keptBytes(const epPlan &plan)
 	{
@@ -152,7 +152,7 @@ public:
 		if (alone)
 			advanceAlone();
 		ahead.loaded = first < answersTo(of);
-		uint32_t n = 0; /* rows that are sent: two in turn share no sources */
+		uint32_t n = 0; /* rows sent: two successive rows share no sources */
 		eachRow([&](uint32_t s) { return answersTo(s); }, 0,
 			[&](uint32_t s, uint32_t slot) {
 				if (!ahead.loaded)

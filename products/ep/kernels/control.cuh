@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * control.cuh - kernels that set masks and start anew
- */
+/* control.cuh - kernels that set masks, flush and reset */
 #ifndef GIN_EP_CONTROL_CUH
 #define GIN_EP_CONTROL_CUH
 
 #include "block.cuh"
 
-/* Masks a rank or takes it in; maskRank -1 clears both masks of all ranks. */
+/* Masks a rank or unmasks it; maskRank -1 clears both masks of all ranks. */
 class EpMask : public EpBlock
 {
 public:
@@ -46,7 +44,7 @@ public:
 
 /*
  * Zeroes signals, count words, tags, marks, verdicts, the state and the record. No other kernel
- * runs, and no signal is under way, on any rank.
+ * runs, and no signal is in flight, on any rank.
  */
 class EpReset : public EpBlock
 {

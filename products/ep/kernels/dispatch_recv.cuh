@@ -9,20 +9,21 @@
  * A block that has one row of a direct peer waits for that row's tag; other blocks wait for the
  * signals that all rows of their sources have come.
  *
- * Blocks may disagree about a source whose rows come at the time limit: some copy its rows, others
- * give the source up. A block that gives a source up writes the verdict, and writes no row of the
- * source. The block that ends last reads the verdicts and zeroes all rows of lost sources.
+ * Blocks may disagree about a source whose rows come at the time limit: some blocks copy its rows,
+ * other blocks give the source up. A block that gives a source up writes the verdict, and writes no
+ * row of the source. The block that ends last reads the verdicts and zeroes all rows of lost
+ * sources.
  */
 #ifndef GIN_EP_DISPATCH_RECV_CUH
 #define GIN_EP_DISPATCH_RECV_CUH
 
 #include "list.cuh"
 
-/* A verdict: a word with a tag, and what a source has lost. */
+/* A verdict: a word with a tag, and the losses of a source. */
 #define EP_LOST_COUNTS 1u
 #define EP_LOST_ROWS 2u
 
-/* Where a row goes, and its scales. */
+/* The target of a row and of its scales. */
 struct epRowTarget {
 	char *x, *scales;
 };
@@ -46,8 +47,8 @@ template <bool direct, bool isPlain = false> class EpDispatchRecv : public EpBlo
 	uint32_t *totals; /* [mostLocal] */
 	uint32_t *lost;	  /* [ranks]: 0, or the source's counts or rows did not come */
 	epRowTarget *targets; /* [2][GIN_EP_MAX_TOPK] */
-	uint32_t first;	      /* the block's first turn */
-	bool only;	      /* it is the only one: the block waits for its row alone */
+	uint32_t first;	      /* the block's first row */
+	bool only;	      /* the block has no other row, and waits for that row alone */
 
 public:
 	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
@@ -79,8 +80,8 @@ public:
 	}
 
 	/*
-	 * Before receive(); the block meets between them. In one kernel with the send, a thread is
-	 * here when it has stored its part of the rows: it writes where the send's list was.
+	 * Before receive(); the block meets between them. In one kernel with the send, a thread
+	 * comes here after it has stored its pieces of the rows: it overwrites the send's list.
 	 */
 	GIN_FN void begin() const
 	{
@@ -90,8 +91,8 @@ public:
 	}
 
 	/*
-	 * `sent`: the kernel has sent the epoch, too; the last threads, which look for sources,
-	 * come later then, because they have waited for the block's stores.
+	 * `sent`: the kernel has sent the epoch, too. Then the last threads, which look for
+	 * sources, start late: they waited for the block's stores.
 	 */
 	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
@@ -122,14 +123,14 @@ public:
 	}
 
 private:
-	/* What a thread loads of a row. */
+	/* The data of a row that a thread loads. */
 	struct Ahead {
 		ginWord16 head, piece;
 		epItem item;
 		uint32_t scale; /* of group thread() */
 	};
 
-	/* A function: the rows of a source. */
+	/* Returns a function: the number of rows of a source. */
 	GIN_FN auto rowCount() const
 	{
 		return [this](uint32_t s) { return counts[s * words]; };
@@ -155,7 +156,7 @@ private:
 
 	GIN_FN char *verdictOf(uint32_t s) const { return plan.own + verdictAt(half, s); }
 
-	/* Has a block given the source up? In the last block. */
+	/* Has some block given the source up? In the last block. */
 	GIN_FN bool lostInGrid(uint32_t s) const
 	{
 		const uint64_t verdict = epVerdictLoad(verdictOf(s));
@@ -183,9 +184,9 @@ private:
 	}
 
 	/*
-	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK the deciding block has
-	 * the time limit, and it alone looks at the mask, which may change meanwhile: all blocks
-	 * use its decision. V, acquire end.
+	 * A word of a count line; 0 of a lost source. With GIN_EP_LOST_MASK the deciding block
+	 * alone has the time limit, and loads the mask, which may change meanwhile: all blocks use
+	 * its decision. V, acquire end.
 	 */
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
@@ -208,14 +209,17 @@ private:
 		return seen - least() < EP_EPOCH;
 	}
 
-	/* The source is lost before its counts were seen. */
+	/* Notes that the source was lost before its counts came. */
 	GIN_FN uint32_t none(uint32_t source) const
 	{
 		epScratchAdd(&lost[source], 1);
 		return 0;
 	}
 
-	/* Items of sources before: counts[s][1 + e] becomes the first row of source s. */
+	/*
+	 * Counts items of earlier sources: counts[s][1 + e] becomes the first row of source s at
+	 * expert e.
+	 */
 	GIN_FN void beginItems() const
 	{
 		GIN_NO_UNROLL
@@ -234,7 +238,7 @@ private:
 	/*
 	 * Looks for the first word of the counts that the team reads first; the other words come
 	 * with it. One thread of a team: loads of all threads of all blocks would keep the memory
-	 * busy that peers write to.
+	 * busy to which peers write.
 	 */
 	GIN_FN void lookForCounts() const
 	{
@@ -293,9 +297,9 @@ private:
 	}
 
 	/*
-	 * Looks for the tag of the block's only row, and now and then for the signal that all rows
-	 * of the source have come: a row that was not stored alone has no tag. False: the row is
-	 * not seen. L.
+	 * Looks for the tag of the block's only row, and sometimes for the signal that all rows of
+	 * the source have come: a row that was not stored alone has no tag. False: the row is not
+	 * seen. L.
 	 */
 	GIN_FN bool lookForRow(uint32_t s) const
 	{
@@ -312,7 +316,7 @@ private:
 		return false;
 	}
 
-	/* What the caller gets beside rows, by one block. */
+	/* Writes the outputs besides rows, by one block. */
 	GIN_FN void report() const
 	{
 		GIN_NO_UNROLL
@@ -358,10 +362,13 @@ private:
 			ahead.scale = epWord32(row + plan.payload + call.hidden + thread() * 4);
 	}
 
-	/* Not by eachRow(): nvcc would unroll the stores of a row, to 430 instructions more. */
+	/*
+	 * Not by eachRow(): measured, nvcc then unrolls the stores of a row, to 430 more
+	 * instructions.
+	 */
 	GIN_FN void copyRows() const
 	{
-		uint32_t n = 0; /* rows that are copied: two in turn share no targets */
+		uint32_t n = 0; /* rows copied: two successive rows share no targets */
 		const uint32_t end = mostRows(rowCount()) * ranks();
 		GIN_NO_UNROLL
 		for (uint32_t i = first; i < end; i += ginGridSize()) {
@@ -451,7 +458,7 @@ private:
 
 	/*
 	 * The items of a row: each one's row of its expert, for recvX and for the handle. On a GPU
-	 * thread i has loaded item i, whether the row has got it or not.
+	 * thread i has loaded item i, even if the row has fewer items.
 	 */
 	GIN_FN void listAnswers(const char *row, const Ahead &ahead, uint32_t s, uint32_t slot,
 				epRowTarget *to) const

@@ -13,7 +13,7 @@
 /* How a row of x becomes a payload. */
 enum epCast { epCastNone, epCastToF8, epCastF8 };
 
-/* A row that the block is sending: where its bytes go. `to` NULL: an empty entry. */
+/* A target of the row that the block is sending. `to` NULL: an empty entry. */
 struct epTarget {
 	char *to;
 	uint32_t rank, slot;
@@ -47,9 +47,9 @@ GIN_FN void epItemStore(char *dst, epItem of)
 /* `direct`: every peer is direct. `isPlain`: see EpBlock. */
 template <bool direct, epCast cast, bool isPlain = false> class EpDispatchSend : public EpSend
 {
-	/* What a thread loads, and casts, of a row before it knows where the row goes. */
+	/* The data of a row that a thread loads, and casts, before it knows the row's targets. */
 	struct Ahead {
-		ginWord16 piece[2]; /* a piece that is cast: in the first one */
+		ginWord16 piece[2]; /* a cast piece is in the first one */
 		float scale;
 		float weight; /* of item epTeam() */
 	};
@@ -71,8 +71,8 @@ public:
 	}
 
 	/*
-	 * Of the scratch, at its begin: what raiseRows() reads. A receive in one kernel takes over
-	 * what follows.
+	 * Bytes at the beginning of the scratch that raiseRows() reads. A receive in one kernel
+	 * with the send takes over the rest.
 	 */
 	GIN_FN static size_t keptBytes(const epPlan &plan)
 	{
@@ -104,7 +104,7 @@ public:
 
 	/*
 	 * False: an earlier call has failed, and nothing is done. `alone`: the kernel does not
-	 * receive. When it ends in all threads, the list is of no use any more.
+	 * receive. When all threads have returned, the list is not used any more.
 	 */
 	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
@@ -145,7 +145,8 @@ public:
 
 private:
 	/*
-	 * A block that sends no row and no counts needs no list; on network routes all of them do.
+	 * A block that sends no row and no counts needs no list; with peers on network routes every
+	 * block needs it.
 	 */
 	GIN_FN bool needsList() const
 	{
@@ -159,7 +160,7 @@ private:
 		return block + 1 < ginGridSize() ? ginGridSize() - 2 - block : ginGridSize() - 1;
 	}
 
-	/* The rows and the items for each rank; then where they begin in parts. */
+	/* Counts rows and items for each rank; then finds where they begin in parts. */
 	GIN_FN void countRows() const
 	{
 		GIN_NO_UNROLL
@@ -180,7 +181,9 @@ private:
 		sync();
 	}
 
-	/* The count line of a rank: its rows, and its items for each of the rank's experts. */
+	/*
+	 * Sends the count line of a rank: its rows, and its items for each of the rank's experts.
+	 */
 	GIN_FN void sendCounts(uint32_t r)
 	{
 		const uint32_t words = 1 + expertsOf(r);
@@ -340,7 +343,7 @@ private:
 			ahead.piece[1] = epPieceLoad(rowOf(t) + (p + threads()) * 16);
 	}
 
-	/* What piece p is cast from. */
+	/* The two pieces of x from which piece p is cast. */
 	GIN_FN static void loadTwo(const char *x, uint32_t p, Ahead &ahead)
 	{
 		ahead.piece[0] = epPieceLoad(x + p * 32);
@@ -423,8 +426,8 @@ private:
 	}
 
 	/*
-	 * Piece p: 8 threads of a warp cast 128 elements. By all threads of a warp, on a GPU; other
-	 * threads than those of a row that is cast do nothing.
+	 * Piece p: 8 threads of a warp cast 128 elements. By all threads of a warp, on a GPU;
+	 * threads without a piece to cast do nothing.
 	 */
 	GIN_FN void castAhead(uint32_t p, Ahead &ahead) const
 	{

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * list.cuh - the list of experts of all tokens, and what each item's position in it is
+ * list.cuh - the list of experts of all tokens, and each item's position in it
  *
- * An item is (token, k), number token * topk + k. Its entry is the expert's rank << 16 and its
- * number at the rank, or EP_NONE: no expert, an index out of range, or an expert that the token has
- * named before. Each block makes a short list in its scratch and counts in it. Two kernels before
- * the send make and count a long list.
+ * An item is (token, k), number token * topk + k. Its entry is the expert's rank << 16 | the
+ * expert's number at the rank, or EP_NONE: no expert, an index out of range, or an expert that the
+ * token has named before. Each block makes a short list in its scratch and counts in it. Two
+ * kernels before the send make and count a long list.
  */
 #ifndef GIN_EP_LIST_CUH
 #define GIN_EP_LIST_CUH
@@ -40,7 +40,7 @@ GIN_FN uint32_t epLocalIn(uint32_t entry)
 /* The entry of a wrong index, until its token is checked. */
 #define EP_WRONG 0xfffffffeu
 
-/* Tokens of a short list that a warp lists in one turn: a lane checks a token. */
+/* Tokens of a short list that a warp lists in one pass: a lane checks a token. */
 #define EP_TEAM_TOKENS 16u
 
 class EpList : public EpBlock
@@ -127,7 +127,7 @@ protected:
 
 	/*
 	 * Entries i, i + step, and so on, `count` of those below `end`; the index of entry i is
-	 * number `from` + i. All loads are on their way before the first one is used.
+	 * number `from` + i. All loads are in flight before the first result is used.
 	 */
 	template <uint32_t count> GIN_FN void makeEntries(uint32_t *to, uint32_t from, uint32_t i,
 							  uint32_t step, uint32_t end) const
@@ -152,7 +152,7 @@ protected:
 			index[n] = i + n * step < end ? all[i + n * step] : -1;
 	}
 
-	/* The entries of a token, by one thread. Returns what checkToken() does. */
+	/* Makes the entries of a token, by one thread. Returns as checkToken(). */
 	GIN_FN uint32_t listToken(uint32_t t, uint32_t *to, uint32_t number) const
 	{
 		GIN_NO_UNROLL
@@ -162,9 +162,9 @@ protected:
 	}
 
 	/*
-	 * Entries of the token that are wrong, or equal to one before, become EP_NONE. Returns a
-	 * bit for each rank of the token, of use with at most 32 ranks. Wrong indices of call
-	 * `number` are recorded; of call 0 they are not. By one thread.
+	 * Entries of the token that are wrong, or equal to an earlier entry, become EP_NONE.
+	 * Returns a bit for each rank of the token, of use with at most 32 ranks. Records wrong
+	 * indices of call `number`, unless that is 0. By one thread.
 	 */
 	GIN_FN uint32_t checkToken(uint32_t t, uint32_t *of, uint32_t number) const
 	{
@@ -186,8 +186,8 @@ protected:
 	}
 
 	/*
-	 * In place of EP_NONE, and of an entry after the token's last, there is a number of its
-	 * own.
+	 * Missing entries, EP_NONE or after the token's last, become distinct numbers, so that they
+	 * match nothing.
 	 */
 	GIN_FN void loadEight(const uint32_t *of, uint32_t first, uint32_t *e) const
 	{
@@ -214,7 +214,7 @@ protected:
 	}
 #endif
 
-	/* Is one of eight entries wrong, or equal to one before? */
+	/* Is one of eight entries wrong, or equal to an earlier entry? */
 	GIN_FN static bool isOdd(const uint32_t *of, uint32_t first, const uint32_t *e)
 	{
 		bool odd = false;
@@ -312,7 +312,7 @@ protected:
 
 	/*
 	 * The entry of the lane's index; `lanes` lanes have the indices of one token, the lane's is
-	 * number k. *bad: the index is wrong, or a lane before has it. All lanes of a warp call.
+	 * number k. *bad: the index is wrong, or a lower lane has it. All lanes of a warp call it.
 	 */
 	GIN_FN uint32_t laneEntry(int64_t index, uint32_t k, uint32_t lanes, bool *bad) const
 	{
@@ -324,8 +324,8 @@ protected:
 	}
 
 	/*
-	 * Does a lane before k have the entry? Shuffles follow at once; a match would take a turn
-	 * for each value.
+	 * Does a lane before k have the entry? Shuffles follow each other at once; a match would
+	 * take a pass for each value.
 	 */
 	GIN_FN static bool hasBefore(uint32_t entry, uint32_t k, uint32_t lanes)
 	{

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lost.cuh - long waits; what a rank does when a peer does not answer: the record, masks, marks
+ * lost.cuh - long waits; how a rank reacts to a peer that does not answer: the record, masks, marks
  *
- * These functions are seldom called. They take the kernel's parameters and scalars: a method would
+ * These functions are rarely called. They take the kernel's parameters and scalars: a method would
  * force its object into memory.
  */
 #ifndef GIN_EP_LOST_CUH
@@ -13,7 +13,7 @@
 #include "args.h"
 #include "memory.cuh"
 
-/* From one epoch to the next in a word with a tag. */
+/* The distance of two epochs in a word with a tag. */
 #define EP_EPOCH (1ull << 32)
 
 /* The routes that a kernel is compiled for. */
@@ -35,7 +35,7 @@ GIN_FN_COLD void epRecord(const epArgs &args, uint32_t number, int32_t rank, gin
 	epPagePublish(&page->valid);
 }
 
-/* Waits of a call depend on `rank`. */
+/* Options of waits that depend on `rank`. */
 GIN_FN ginOptions epFrom(const epArgs &args, uint32_t rank)
 {
 	ginOptions options;
@@ -61,7 +61,7 @@ GIN_FN size_t epLineAt(const epPlan &plan, uint32_t half, uint32_t source)
 	return plan.countsAt + line * (1 + plan.mostLocal) * sizeof(uint64_t);
 }
 
-/* What a rank that has given up writes into count words. */
+/* The word that a rank that has given up writes into count words. */
 GIN_FN uint64_t epMarkWord(const epPlan &plan)
 {
 	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
@@ -101,8 +101,8 @@ GIN_FN size_t epMarkAt(const epPlan &plan, uint32_t source)
 
 /*
  * Raises each signal that `rank` expects from `source` by more than any wait needs. The mark comes
- * with each signal: a wait that ends reads the mark, because a signal in host memory is slow to
- * read again.
+ * with each signal: a wait that has ended reads the mark, because reading a signal in host memory
+ * again is slow.
  */
 template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank, uint32_t source)
 {
@@ -123,8 +123,8 @@ template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank
 }
 
 /*
- * This rank has given up: waits of its peers for this rank, and all waits of this rank, end now and
- * not at their time limit.
+ * This rank has given up: makes waits of its peers for this rank, and all waits of this rank, end
+ * now and not at their time limit.
  */
 template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
 {
@@ -141,8 +141,8 @@ template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
 }
 
 /*
- * One thread has waited for `rank` in vain. GIN_EP_LOST_MASK masks the rank; otherwise, and after
- * ginCommAbort(), all later kernels return at once. epGiveUp() tells the peers.
+ * One thread has waited for `rank` without success. GIN_EP_LOST_MASK masks the rank; otherwise, and
+ * after ginCommAbort(), all later kernels return at once. epGiveUp() tells the peers.
  */
 template <bool direct> GIN_FN_COLD void epLose(const epArgs &args, uint32_t number, uint32_t rank,
 					       ginResult_t result, uint32_t epoch,

@@ -2,8 +2,8 @@
 /*
  * memory.cuh - words that blocks of one kernel, or kernels of one rank, share
  *
- * Between ranks calls of class Gin order: signals (rows, credits) and waits; and L, at system
- * scope. The edges within a rank are at device scope.
+ * Between ranks calls of class Gin order accesses: signals (rows, credits) and waits; and L, at
+ * system scope. The edges within a rank are at device scope.
  *
  *   label  carries                            released by        acquired by
  *   T      what a block did before its end    epTicketSum()      epTicketSum(), the last block
@@ -21,7 +21,10 @@
 /* A ticket counts in its low bits; the bits above are flags that add up. */
 #define EP_TICKET_FLAG (1u << 20)
 
-/* T and G, both ends: `more` have come. The sum for the last, which zeroes the word; else 0. */
+/*
+ * T and G, both ends: `more` have come. The last caller zeroes the word and gets the sum; others
+ * get 0.
+ */
 GIN_FN uint32_t epTicketSum(uint32_t *word, uint32_t more, uint32_t count)
 {
 	const uint32_t sum = ginFetchAdd<ginAcqRel, ginScopeDevice>(word, more) + more;
@@ -61,7 +64,7 @@ GIN_FN void epTagStore(char *word, uint64_t value)
 	ginStore<ginFencedRelease, ginScopeSystem>(reinterpret_cast<uint64_t *>(word), value);
 }
 
-/* V and L, acquire end, as Gin::readValue(), but without a load of the slab's window before. */
+/* V and L, acquire end, as Gin::readValue(), but without a load of the slab's window first. */
 GIN_FN uint64_t epTaggedLoad(const char *word)
 {
 	return ginLoad<ginAcquire, ginScopeSystem>(reinterpret_cast<const uint64_t *>(word));

@@ -18,7 +18,7 @@
 #define EP_HAS_E4M3 0
 #endif
 
-/* Before a loop of a few turns. */
+/* Before a short loop. */
 #if GIN_ON_GPU
 #define EP_UNROLL _Pragma("unroll")
 #else

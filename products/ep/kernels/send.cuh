@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.cuh - what the sends of dispatch and of combine have in common: the epoch, credits, signals,
- * and puts of staged rows in chunks
+ * send.cuh - common to the sends of dispatch and of combine: the epoch, credits, signals, and puts
+ * of staged rows in chunks
  */
 #ifndef GIN_EP_SEND_CUH
 #define GIN_EP_SEND_CUH
@@ -35,7 +35,7 @@ protected:
 	{
 	}
 
-	/* Scratch of a send for what open() finds. */
+	/* Scratch of a send for the results of open(). */
 	GIN_FN static size_t openBytes(const epPlan &plan)
 	{
 		return sizeof(epBegun) + 2 * plan.nRanks * sizeof(uint32_t);
@@ -55,7 +55,7 @@ protected:
 	/*
 	 * The last threads of the block load the state and find the ranks that get no rows. Other
 	 * threads prepare rows meanwhile. They do not load the state: all threads would load from
-	 * one address, and ptxas lets a warp wait for such a load at once.
+	 * one address, and ptxas makes a warp wait for such a load immediately.
 	 */
 	template <bool direct> GIN_FN void open()
 	{
@@ -80,8 +80,8 @@ protected:
 	}
 
 	/*
-	 * A kernel that does not receive: all blocks have read the epoch when the last comes here.
-	 * T.
+	 * A kernel that does not receive: when the last block comes here, all blocks have read the
+	 * epoch. T.
 	 */
 	GIN_FN void advanceAlone() const
 	{
@@ -101,8 +101,8 @@ protected:
 	}
 
 	/*
-	 * Not by raise(): a function that is called loads the kernel's parameters from memory, and
-	 * the release would wait for the loads.
+	 * Not by raise(): a called function loads the kernel's parameters from memory, and the
+	 * release would wait for the loads.
 	 */
 	template <bool direct> GIN_FN void raiseOne(uint32_t r) const
 	{
@@ -122,8 +122,8 @@ protected:
 
 	/*
 	 * The only row that this block has stored to a rank gets its tag: the block that receives
-	 * it need not wait for rows of other blocks. Returns how far the block's stores are
-	 * released. L.
+	 * it need not wait for rows of other blocks. Returns the scope to which the block's stores
+	 * are released. L.
 	 */
 	GIN_FN ginScope tagRow(uint32_t r) const
 	{

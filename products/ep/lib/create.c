@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* create.c - ginEpCreate(), ginEpDestroy(), and what an ep takes */
+/* create.c - ginEpCreate(), ginEpDestroy(), and the memory of an ep */
 #include "ep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the ranks tell each other: the result so far, and the fields that must be equal. */
+/* A rank's message to the other ranks: the result so far, and the fields that must be equal. */
 struct epHello {
 	int32_t result;
 	uint32_t networked;
@@ -26,7 +26,9 @@ static uint64_t hashOf(const uint32_t *words, size_t count)
 	return hash;
 }
 
-/* Does the ranks' allgather; the result of the first rank that has failed, or that differs. */
+/*
+ * Does the ranks' allgather. Returns the result of the first rank that has failed, or that differs.
+ */
 static ginResult_t agree(ginEp_t ep, struct epHello *mine, uint32_t *networked)
 {
 	uint32_t nRanks = ep->args.plan.nRanks;
@@ -56,7 +58,7 @@ static ginResult_t agree(ginEp_t ep, struct epHello *mine, uint32_t *networked)
 	return result;
 }
 
-/* Counts the direct peers; *networked: there are others. */
+/* Counts the direct peers; *networked: there are other peers. */
 static ginResult_t countPeers(ginEp_t ep, uint32_t *networked)
 {
 	for (uint32_t r = 0; r < ep->args.plan.nRanks; r++) {
@@ -106,7 +108,7 @@ static ginResult_t makeSlab(ginEp_t ep, uint64_t bytes)
 	return result ? epFailGin(result, "memory of the ep") : ginSuccess;
 }
 
-/* The slab of the ep that is shrunk. */
+/* Takes the slab of the ep that is shrunk. */
 static ginResult_t shareSlab(ginEp_t ep, ginEp_t old, uint64_t bytes)
 {
 	if (bytes > old->slab->bytes)
@@ -294,7 +296,7 @@ static ginResult_t open(ginEp_t ep, ginEp_t old, const ginEpConfig_t *config)
 	return connectRanks(ep, old, &sizes);
 }
 
-/* Frees what the ep has; a failed ginEpCreate() has made a part of it. */
+/* Frees all that the ep has; after a failed ginEpCreate() that may be incomplete. */
 static ginResult_t close(ginEp_t ep)
 {
 	ginResult_t result = ginSuccess, now;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * ep.h - what the files of libgin-ep.so share
- */
+/* ep.h - declarations that the files of libgin-ep.so share */
 #ifndef GIN_EP_LIB_H
 #define GIN_EP_LIB_H
 
@@ -60,7 +58,7 @@ struct epSizes {
 void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
 	      int networked, struct epPlan *plan, struct epSizes *sizes);
 
-/* layout.c: `first` becomes [nRanks + 1]: the caller's, or as even as can be. */
+/* layout.c: `first` becomes [nRanks + 1]: the caller's, or as evenly as possible. */
 void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *first);
 
 /* check.c: the fields of a configuration, and the arguments of a call as kernels need them. */
@@ -72,7 +70,7 @@ ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCa
 ginResult_t epFail(ginResult_t result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A call of libgin has failed: its sentence. */
+/* A call of libgin has failed: keeps its sentence. */
 ginResult_t epFailGin(ginResult_t result, const char *what);
 
 /* launch.c: runs a variant by `grid` blocks or fewer. */
@@ -82,10 +80,10 @@ ginResult_t epLaunch(ginEp_t ep, uint32_t variant, uint32_t grid, uint32_t block
 /* Fails with the first failure of a kernel, if it stops later calls. */
 ginResult_t epStopped(ginEp_t ep);
 
-/* control.c: zeroes signals and state; all ranks between two barriers. */
+/* control.c: zeroes signals and state, on all ranks between two barriers. */
 ginResult_t epStartAnew(ginEp_t ep);
 
-/* control.c: waits until the puts of this rank have completed; puts to a dead rank are left. */
+/* control.c: waits until the puts of this rank have completed, except for puts to a dead rank. */
 void epFlush(ginEp_t ep);
 
 /* gpu.c. */
@@ -95,7 +93,7 @@ const char *epGpuKernels(const struct epGpu *gpu);
 ginResult_t epGpuWrite(struct epGpu *gpu, void *dst, const void *src, size_t bytes);
 ginResult_t epGpuClear(struct epGpu *gpu, void *dst, size_t bytes);
 ginResult_t epGpuSync(struct epGpu *gpu);
-/* Thread blocks that run at one time. */
+/* Thread blocks that run at a time. */
 uint32_t epGpuBlocks(const struct epGpu *gpu);
 ginResult_t epGpuLaunch(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint32_t block,
 			size_t shared, const struct epArgs *args, void *stream);

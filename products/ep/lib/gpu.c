@@ -58,8 +58,8 @@ static ginResult_t checkAbi(struct epGpu *gpu)
 }
 
 /*
- * Loads a kernel. CUDA would load it at its first launch, and wait for running kernels: if these
- * wait for copies of the proxy, which CUDA holds up meanwhile, none of them goes on.
+ * Loads a kernel. CUDA would load it at its first launch, and wait for running kernels: if those
+ * kernels wait for copies of the proxy, which CUDA delays meanwhile, both wait forever.
  */
 static ginResult_t loadKernel(struct epGpu *gpu, int variant)
 {

@@ -87,7 +87,7 @@ static ginResult_t recvDone(struct epSends *sends, const void *handle, const cha
 	return epFail(ginErrorInvalidUsage, "%s: RECV without a send with this handle", name);
 }
 
-/* Rows of all ranks, at most. */
+/* The most rows of all ranks. */
 static uint32_t mostRows(ginEp_t ep)
 {
 	return ep->args.plan.nRanks * ep->args.plan.maxTokens;
@@ -135,7 +135,7 @@ static ginResult_t countList(ginEp_t ep, const struct epCallArgs *call, void *st
 	return epLaunch(ep, epVariantCountList, all, block, call, stream);
 }
 
-/* A call of the usual kind: it has kernels without the code for other calls. */
+/* Is it a call of the usual kind, with kernels that lack the code for other calls? */
 static int isPlain(ginEp_t ep, const struct epCallArgs *call)
 {
 	const struct epPlan *plan = &ep->args.plan;

@@ -7,7 +7,7 @@ static uint64_t align(uint64_t bytes, uint64_t to)
 	return (bytes + to - 1) / to * to;
 }
 
-/* Reserves `bytes` at the end of what `*end` counts; returns their offset. */
+/* Reserves `bytes` at the offset `*end`, and moves it; returns the old offset. */
 static uint64_t take(uint64_t *end, uint64_t bytes)
 {
 	uint64_t at = *end;
@@ -76,7 +76,7 @@ static uint64_t handleLayout(struct epPlan *plan)
 	       (plan->allDirect ? 0 : (uint64_t)plan->listed * sizeof(struct epItemParts));
 }
 
-/* Of either layout, the larger. */
+/* The larger of both layouts. */
 static uint64_t sendBufferBytes(const ginEpConfig_t *config, const struct epPlan *plan)
 {
 	uint64_t rows = (uint64_t)plan->nRanks * plan->maxTokens;

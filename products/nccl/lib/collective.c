@@ -8,10 +8,9 @@
  * before it copies the result back. Jobs of one communicator run in one order, whatever their
  * streams are. Without a GPU the call does the work itself.
  *
- * A stream may never reach its part of a job: a kernel before it does not end, or the context has
- * failed. The thread waits for it as long as the communicator works, and from the end of the
- * communicator on for GIN_TIMEOUT seconds. Memory that a stream may still use is then kept for
- * good.
+ * A stream may never reach a job: an earlier kernel does not end, or the context has failed. The
+ * thread waits for the stream while the communicator works, and GIN_TIMEOUT seconds from its end
+ * on. Memory that a stream may still use is then never freed.
  */
 #include "internal.h"
 
@@ -38,7 +37,7 @@ struct mailbox {
 	uint32_t done; /* by the thread: the outputs of jobs up to this number are there */
 };
 
-/* Why the thread waits for a stream no longer. */
+/* Why the thread has stopped waiting for a stream. */
 enum lost { lostNothing, lostCommunicator, lostContext, lostTime };
 
 struct collectives {
@@ -54,7 +53,7 @@ struct collectives {
 	pthread_mutex_t lock; /* of the list, isClosing and closeBy */
 	pthread_cond_t changed;
 	pthread_t thread;
-	char *staging; /* the newest and largest; older ones stay in `old` until the end */
+	char *staging; /* the newest and largest; older buffers stay in `old` until the end */
 	size_t stagingBytes;
 	void **old;
 	size_t oldCount;
@@ -155,8 +154,8 @@ static int hasFailed(ginComm_t gin)
 }
 
 /*
- * Is the stream that does not come worth waiting for? While the communicator is open, no call
- * waits.
+ * Why a stream that does not come is lost; lostNothing: keep waiting. While the communicator is
+ * open, no call waits.
  */
 static enum lost whatIsLost(ncclComm_t comm)
 {
@@ -191,7 +190,10 @@ static enum lost waitForInput(ncclComm_t comm, uint32_t number)
 	return lost;
 }
 
-/* After the last job: have the streams read its output? `lost`: why an input did not come. */
+/*
+ * After the last job: waits until the streams have read its output. `lost`: why an input did not
+ * come.
+ */
 static enum lost waitForStreams(ncclComm_t comm, enum lost lost)
 {
 	struct collectives *c = comm->collectives;
@@ -238,7 +240,7 @@ static void finishJob(ncclComm_t comm, struct job *j)
 	free(j);
 }
 
-/* The thread asks for an event, which must not break a capture of another thread. */
+/* The thread queries an event, which must not break a capture of another thread. */
 static void *threadMain(void *arg)
 {
 	ncclComm_t comm = arg;
@@ -293,7 +295,7 @@ static void setCollectives(ncclComm_t comm, struct collectives *c)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Collective: the first call of the communicator. */
+/* Collective: by the first call of the communicator. */
 static ncclResult_t openCollectives(ncclComm_t comm)
 {
 	struct collectives *c = calloc(1, sizeof(*c));
@@ -398,7 +400,10 @@ static cuAddress addressOf(const void *pointer)
 	return (cuAddress)(uintptr_t)pointer;
 }
 
-/* The stream's part of a job. The device's context is current. 0, or a result of the driver. */
+/*
+ * Enqueues a job's operations on its stream. The device's context is current. Returns 0, or a
+ * result of the driver.
+ */
 static int enqueue(struct collectives *c, const struct job *j, const void *send, void *receive,
 		   size_t outBytes, void *stream)
 {

@@ -43,7 +43,7 @@ static void *threadMain(void *arg)
 	return NULL;
 }
 
-/* The entries of one key, if they are all ranks of the process; else NULL. */
+/* The entries of one key, if they are all ranks of the process; otherwise NULL. */
 static struct destruction *takeAll(uint64_t key, int localRanks)
 {
 	struct destruction *taken = NULL, **at = &list;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devcomm.c - device communicators: NCCL's requirements as numbers of libgin's
+ * devcomm.c - device communicators: NCCL's requirements as libgin's requirements
  *
  * libgin has one index space for barriers, and an index belongs to one team. Each kind of barrier
  * gets a range of indexes.
@@ -18,14 +18,14 @@
 
 #define HANDLE_UNIT ((size_t)128) /* of ncclDevResourceHandle */
 
-/* The requirements in libgin's words, and what ncclDevCommCreate() fills in by them. */
+/* The requirements in libgin's words, and the ncclDevComm that follows from them. */
 struct plan {
 	ginDevCommRequirements_t want;
 	size_t bufferBytes;
 	ncclDevComm_t dc; /* with counts and barrier handles */
 };
 
-/* The routes that a type of NCCL's allows, direct peers included. 0: none of libgin's. */
+/* The routes that a type of NCCL's allows, including direct. 0: libgin has no such route. */
 static uint64_t routesOfType(ncclGinType_t type)
 {
 	if (type == NCCL_GIN_TYPE_NONE)
@@ -165,7 +165,7 @@ static void planResource(struct plan *plan, uint32_t lsa, const ncclDevResourceR
 	plan->want.counters += (uint32_t)(r->ginCounterCount > 0 ? r->ginCounterCount : 0);
 }
 
-/* The requirement, else what the communicator has, else GIN_NIC_TC. */
+/* The requirement; without one, the communicator's; without both, GIN_NIC_TC. */
 static void planTrafficClass(struct plan *plan, const struct ncclComm *comm, int required)
 {
 	const int chosen = required == NCCL_CONFIG_UNDEF_INT ? comm->trafficClass : required;

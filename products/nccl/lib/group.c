@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call that is kept. Its arguments follow. */
+/* A call that is kept for later. Its arguments follow. */
 struct groupCall {
 	struct groupCall *next;
 	const void *key;
@@ -19,7 +19,7 @@ struct group {
 	struct groupCall *first, **last;
 };
 
-/* One key's share of a group. */
+/* The calls of one key in a group. */
 struct groupThread {
 	struct groupCall *calls;
 	const void *key;

@@ -51,7 +51,7 @@ void ncclSetSentence(const char *sentence);
 
 /*
  * group.c. Runs run(args), or between ncclGroupStart() and ncclGroupEnd() keeps it for the end.
- * `args` is copied. Calls with one `key` run in order, calls with different keys at one time.
+ * `args` is copied. Calls with one `key` run in order, calls with different keys concurrently.
  */
 ncclResult_t ncclGroupDo(const void *key, ncclResult_t (*run)(void *args), const void *args,
 			 size_t bytes);
@@ -72,7 +72,7 @@ struct ending {
 	struct ending *next;
 };
 
-/* Ends what `ending` names, or keeps the call. */
+/* Ends the object that `ending` names, or keeps the call. */
 ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending);
 
 /* Runs the kept calls. Every collective call begins with it. */

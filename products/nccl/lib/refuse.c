@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refuse.c - calls of NCCL that libgin has no counterpart for */
+/* refuse.c - calls of NCCL without a counterpart in libgin */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "internal.h"
 

@@ -3,7 +3,7 @@
  * shrink.c - ncclCommShrink(): a communicator without some ranks, on ginCommShrink()
  *
  * libgin's new communicator inherits the windows of the older one; NCCL's has none. So the call
- * deregisters what the new communicator has inherited.
+ * deregisters the inherited windows.
  */
 #include "internal.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * action.h - actions, tags, options and results of ncclGin's calls, and what they are in libgin
+ * action.h - actions, tags, options and results of ncclGin's calls, and their counterparts in
+ * libgin
  *
  * Signals of the old names, without Strong or Weak, are strong.
  */
@@ -40,7 +41,7 @@ enum ncclGinOptFlags {
 	ncclGinOptFlagsAggregateRequests = 1 << 1
 };
 
-/* Which threads use a context: of the GPU, of a block, or one thread. The caller's promise. */
+/* The caller's promise: threads of the GPU, threads of one block, or one thread use the context. */
 enum ncclGinResourceSharingMode : uint8_t {
 	NCCL_GIN_RESOURCE_SHARING_GPU = 0,
 	NCCL_GIN_RESOURCE_SHARING_CTA = 1,

@@ -3,7 +3,7 @@
  * barrier.h - NCCL's hybrid barrier: of the ranks of a domain, and of the rails between domains
  *
  * A barrier of all ranks is one barrier of libgin, in which each message takes the route of its
- * pair. lsaBarrier() and ginBarrier() are the two parts, with barriers of their own.
+ * pair. lsaBarrier() and ginBarrier() are the two halves, with barriers of their own.
  */
 #ifndef GIN_COMPAT_NCCL_BARRIER_H
 #define GIN_COMPAT_NCCL_BARRIER_H
@@ -68,7 +68,7 @@ template <class Coop> struct ncclBarrierSession {
 
 	/*
 	 * After ncclTimeout the call may be repeated, but not for teams of the program's own. Each
-	 * part has the whole timeout.
+	 * of its barriers has the whole timeout.
 	 */
 	GIN_FN ncclResult_t sync(Coop coop, cuda::memory_order order, ncclGinFenceLevel fence,
 				 uint64_t timeoutCycles) const

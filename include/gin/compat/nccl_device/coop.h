@@ -59,7 +59,10 @@ struct ncclCoopLanes {
 	GIN_FN void sync() const { GinLanes{lmask}.sync(); }
 };
 
-/* Whole warps of the block, with an id from 0 that no other span in use has: barrier 1 + id. */
+/*
+ * Whole warps of the block. `id`, from 0, differs from the ids of other spans in use: barrier 1 +
+ * id.
+ */
 struct ncclCoopWarpSpan {
 	uint32_t warp0 : 8, nWarps : 8, id : 8;
 
@@ -256,8 +259,8 @@ template <class Coop> GIN_FN ncclCoopWarp ncclCoopCoalesced(Coop)
 }
 
 /*
- * `value` of the coop's thread `root`, on every thread. A bit at a time, by votes: it works on
- * every coop and on the host, and is for values that are seldom sent.
+ * `value` of the coop's thread `root`, on every thread. One bit at a time, by votes: it works on
+ * every coop and on the host, but is slow.
  */
 template <class Coop, class Value>
 GIN_FN Value ncclCoopBcast(Coop coop, Value value, int root, bool entrySync = true)

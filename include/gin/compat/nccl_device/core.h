@@ -39,8 +39,8 @@ typedef struct {
 } ncclGinRequest_t;
 
 /*
- * A range of libgin's barriers, which have one index space. Each LSA barrier takes as many as give
- * it a word for each rank of the domain.
+ * A range of libgin's barriers, which have one index space. Each LSA barrier takes enough of them
+ * for a word for each rank of the domain.
  */
 typedef struct ncclLsaBarrierHandle {
 	uint32_t first, count;
@@ -107,9 +107,9 @@ typedef struct ncclDevResourceRequirements ncclDevResourceRequirements_t;
 typedef struct ncclTeamRequirements ncclTeamRequirements_t;
 
 /*
- * What a device communicator has. Equal on all ranks. libgin connects all pairs of ranks, gives as
- * many contexts as were asked for, and always orders strong signals and signals at offsets: fields
- * about these are accepted and ignored. `lsaMultimem` is refused.
+ * The requirements of a device communicator. Equal on all ranks. libgin connects all pairs of
+ * ranks, gives the number of contexts that was asked for, and always orders strong signals and
+ * signals at offsets: fields about these are accepted and ignored. `lsaMultimem` is refused.
  */
 typedef struct ncclDevCommRequirements {
 	size_t size;
@@ -150,8 +150,8 @@ typedef struct ncclDevCommRequirements {
 	}
 
 /*
- * An entry of resourceRequirementsList: a buffer, and signals and counters after the numbered
- * ones. ncclDevCommCreate() fills in what the pointers name, NULL: nothing.
+ * An entry of resourceRequirementsList: a buffer, and signals and counters after the numbered ones.
+ * ncclDevCommCreate() writes to the pointers that are not NULL.
  */
 struct ncclDevResourceRequirements {
 	ncclDevResourceRequirements_t *next;
@@ -173,7 +173,7 @@ struct ncclTeamRequirements {
 
 /*
  * `ginType` is never NCCL_GIN_TYPE_NONE: ncclGin works between direct peers, too. It is PROXY if
- * some pair of ranks has the proxy route, else GDAKI.
+ * some pair of ranks has the proxy route, otherwise GDAKI.
  */
 typedef struct ncclCommProperties {
 	size_t size;

@@ -271,8 +271,8 @@ template <unsigned backendMask> struct ncclGin_BackendMask {
 
 private:
 	/*
-	 * The world rank of number `peer` of the team. A kernel that names the world has its peer
-	 * at hand: without the test it would keep this rank, which it loads twice.
+	 * The world rank of number `peer` of the team. For the team of all ranks that is `peer`:
+	 * without the test a kernel would keep this rank in a register, and load it twice.
 	 */
 	GIN_FN int world(ncclTeam_t team, int peer) const
 	{

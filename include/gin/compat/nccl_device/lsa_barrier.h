@@ -2,9 +2,9 @@
 /*
  * lsa_barrier.h - a barrier among ranks of an NVLink domain, in NCCL's words
  *
- * What a rank wrote or put to the team before it arrived is visible after the wait. Without a
- * release in the order of memory (acquire, relaxed) only what the rank has released before is, and
- * the barrier does not fence. Every wait is an acquire.
+ * All that a rank wrote or put to the team before it arrived is visible after the wait. With a
+ * memory order that does not release (acquire, relaxed) the barrier does not fence: only writes
+ * that the rank has released before are visible. Every wait is an acquire.
  */
 #ifndef GIN_COMPAT_NCCL_LSA_BARRIER_H
 #define GIN_COMPAT_NCCL_LSA_BARRIER_H
@@ -14,7 +14,7 @@
 #include "coop.h"
 
 /*
- * libgin has no multicast memory, and ncclDevCommCreate() refuses it: what asks for it in a kernel
+ * libgin has no multicast memory, and ncclDevCommCreate() refuses it: a kernel that asks for it
  * ends here, before it uses an address that is NULL.
  */
 GIN_FN void ginNcclNoMulticast()
@@ -90,12 +90,12 @@ template <class Coop> struct ncclLsaBarrierSession {
 private:
 	/*
 	 * The coop for a call whose result is not used: it has no any(), so it meets at the end and
-	 * does not vote. A called function follows a failed vote, with which nccl-tests' vectorized
-	 * all-reduce takes up to 14 registers more.
+	 * does not vote. After a failed vote a function is called; measured: with that call
+	 * nccl-tests' vectorized all-reduce takes up to 14 registers more.
 	 */
 	GIN_FN static ginNcclOwnCoop<Coop> withoutVote(Coop coop) { return {coop}; }
 
-	/* How many of libgin's barriers are one of these. */
+	/* The number of libgin's barriers that make one LSA barrier. */
 	GIN_FN static uint32_t width(ncclDevComm const &devComm)
 	{
 		return (static_cast<uint32_t>(devComm.lsaSize) + GIN_BARRIER_ROUNDS - 1) /

@@ -64,7 +64,10 @@ GIN_FN bool ncclTeamRankIsMember(ncclTeam_t a, ncclTeam_t b, int bPeer)
 	return distance % a.stride == 0 && peer >= 0 && peer < a.nRanks;
 }
 
-/* The blocks of `innerSize` neighbours of a team: the block of this rank, and one rank of each. */
+/*
+ * A team in blocks of `innerSize` neighbours: this rank's block; and the team of one rank of each
+ * block.
+ */
 GIN_FN ncclTeam_t ncclTeamInnerFactor(ncclTeam_t parent, int innerSize)
 {
 	return {innerSize, parent.rank % innerSize, parent.stride};
@@ -97,8 +100,8 @@ GIN_FN uint32_t ginNcclLoad(const uint32_t *word)
 }
 
 /*
- * In halves: with whole pointers nvcc unrolls loops over peers more, and nccl-tests' vectorized
- * all-reduce takes up to 18 registers more.
+ * In halves: with whole pointers nvcc unrolls loops over peers further. Measured: nccl-tests'
+ * vectorized all-reduce then takes up to 18 registers more.
  */
 GIN_FN char *ginNcclLoad(char *const *word)
 {
@@ -147,7 +150,7 @@ GIN_FN void *ncclGetLocalPointer(ncclWindow_t window, size_t offset)
 	return ginNcclAddress(window, rank) + offset;
 }
 
-/* One load: of two, of which the second needs the first, unrolled loops hide less. */
+/* One load: of two dependent loads unrolled loops would hide less. */
 GIN_FN void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer)
 {
 	/*

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* utility.h - a path that programs include: core.h has what it needs */
+/* utility.h - a path that programs include: core.h has its declarations */
 #include "core.h"
