@@ -31,7 +31,7 @@ static struct verbsOp ops[PEERS][SLOTS];
 static unsigned char messages[PEERS][SLOTS][VERBS_MESSAGE], buffers[PEERS][SLOTS][VERBS_MESSAGE];
 static struct verbsHeld held[PEERS * SLOTS];
 static uint8_t isPosted[PEERS][SLOTS]; /* the receive */
-static uint32_t told[PEERS];	       /* contexts of events so far */
+static uint32_t reported[PEERS];       /* contexts of events so far */
 static uint32_t deaths[PEERS];
 static struct ibv_wc entry[ENTRIES];
 static int entries;
@@ -139,7 +139,7 @@ static void openEnd(uint8_t how)
 	static struct ibv_cq cq = {.context = &context};
 
 	memset(peers, 0, sizeof(peers));
-	memset(told, 0, sizeof(told));
+	memset(reported, 0, sizeof(reported));
 	memset(deaths, 0, sizeof(deaths));
 	memset(isPosted, 1, sizeof(isPosted));
 	entries = refusesReceives = refusesFlushes = 0;
@@ -166,7 +166,7 @@ static void openEnd(uint8_t how)
 					      .op = ops[i],
 					      .message = messages[i],
 					      .received = buffers[i]};
-		told[i] = first;
+		reported[i] = first;
 		for (int s = 0; s < SLOTS; s++)
 			memset(buffers[i][s], (int)(i * SLOTS) + s, VERBS_MESSAGE);
 	}
@@ -223,9 +223,9 @@ static void checkEvent(const struct fabricEvent *event)
 	case fabricDone:
 		/* In order; work requests without a context have no event. */
 		EXPECT(peer != end.self);
-		EXPECT((uint32_t)(uintptr_t)event->context - 1 - told[peer->index] <
-		       peer->begun - told[peer->index]);
-		told[peer->index] = (uint32_t)(uintptr_t)event->context;
+		EXPECT((uint32_t)(uintptr_t)event->context - 1 - reported[peer->index] <
+		       peer->begun - reported[peer->index]);
+		reported[peer->index] = (uint32_t)(uintptr_t)event->context;
 		break;
 	case fabricMessage:
 		checkMessage(peer, event);

@@ -144,7 +144,7 @@ private:
 	std::thread thread;
 
 	/* Up to which index it may read. N, acquire end. */
-	uint64_t told()
+	uint64_t announced()
 	{
 		uint64_t ring = __atomic_load_n(&doorbell, __ATOMIC_ACQUIRE);
 		uint32_t next = ginMlx5Swap(static_cast<uint32_t>(ring)) >> 8 & 0xffff;
@@ -230,7 +230,7 @@ private:
 			uint64_t from = fetched;
 			resting = paused.load();
 			uint32_t more =
-				resting ? 0 : (told() - static_cast<uint32_t>(from)) & 0xffff;
+				resting ? 0 : (announced() - static_cast<uint32_t>(from)) & 0xffff;
 			EXPECT(more <= wqes.size());
 			if (more)
 				more = 1 + random() % more;

@@ -140,18 +140,18 @@ static void lateRoot()
 static void wrongVariableLate()
 {
 	for (const char *variable : {"GIN_ROUTE=bogus", "GIN_TIMEOUT=abc"}) {
-		auto told = isTold({variable}, ginErrorInvalidArgument);
+		auto refused = failsWith({variable}, ginErrorInvalidArgument);
 		std::string all = newRoot(), root = newRoot(), never = newRoot();
 		startJob(std::string(variable) + " on all ranks, one is late",
-			 {{rankOf(0, 2, {all, variable}), told},
-			  {rankOf(1, 2, {all, variable}), late(told)}});
+			 {{rankOf(0, 2, {all, variable}), refused},
+			  {rankOf(1, 2, {all, variable}), late(refused)}});
 		startJob(std::string(variable) + " on a late rank",
-			 {{rankOf(0, 3, {root}), told},
-			  {rankOf(1, 3, {root}), told},
-			  {rankOf(2, 3, {root, variable}), late(told)}});
+			 {{rankOf(0, 3, {root}), refused},
+			  {rankOf(1, 3, {root}), refused},
+			  {rankOf(2, 3, {root, variable}), late(refused)}});
 		startJob(std::string(variable) + " on rank 0, one is late",
-			 {{rankOf(0, 2, {never, variable}), told},
-			  {rankOf(1, 2, {never}), late(told)}});
+			 {{rankOf(0, 2, {never, variable}), refused},
+			  {rankOf(1, 2, {never}), late(refused)}});
 	}
 	startJob("a wrong variable, and rank 0 never comes",
 		 {{rankOf(1, 2, {newRoot(), "GIN_TIMEOUT=1", "GIN_ROUTE=bogus"}),
@@ -255,17 +255,17 @@ static void twoJobs(const std::string &name, const std::string &secret,
 static void twoJobsMeet()
 {
 	std::string root = newRoot();
-	auto told = isTold({"two processes say that they are rank 0"}, ginErrorBootstrap);
+	auto refused = failsWith({"two processes say that they are rank 0"}, ginErrorBootstrap);
 	int *gone = newCount();
 
 	startJob("two jobs that start together, with one secret",
-		 {{rankOf(0, 3, {root}), told},
-		  {rankOf(1, 3, {root}), told},
-		  {rankOf(2, 3, {root}), after(gone, 1, told)},
+		 {{rankOf(0, 3, {root}), refused},
+		  {rankOf(1, 3, {root}), refused},
+		  {rankOf(2, 3, {root}), after(gone, 1, refused)},
 		  {rankOf(0, 3, {root}), [=] {
 			   while (!isListening(root))
 				   usleep(1000);
-			   isTold({"rank 0 cannot listen there"}, ginErrorBootstrap)();
+			   failsWith({"rank 0 cannot listen there"}, ginErrorBootstrap)();
 			   add(gone);
 		   }}});
 }
@@ -379,7 +379,7 @@ static void oneRankTwice()
 {
 	std::string root = newRoot();
 	std::vector<Process> all = world(4, {root});
-	int *told = newCount();
+	int *informed = newCount();
 
 	for (Process &process : all)
 		process.body = counted(
@@ -389,14 +389,14 @@ static void oneRankTwice()
 					     "two processes say that they are rank 1",
 					     "each process needs its own rank");
 			},
-			told);
+			informed);
 	all.push_back(all[1]);
 	std::function<void()> late = all[3].body; /* or the four would meet without the fifth */
-	all[3].body = after(told, 3, late);
+	all[3].body = after(informed, 3, late);
 	std::function<void()> root0 = all[0].body;
 	all[0].body = [=] { /* stays for the one that is late */
 			    root0();
-			    awaitCount(told, 5);
+			    awaitCount(informed, 5);
 	};
 	startJob("one rank twice", all);
 }

@@ -108,7 +108,7 @@ inline void meets(int rank, int nRanks)
 }
 
 /* No communicator, with these words. */
-inline std::function<void()> isTold(std::vector<std::string> words, ginResult_t result)
+inline std::function<void()> failsWith(std::vector<std::string> words, ginResult_t result)
 {
 	return [=] {
 		ginComm_t comm = nullptr;
@@ -125,7 +125,7 @@ inline std::function<void()> fails(std::vector<std::string> words,
 {
 	return [=] {
 		int files = countFiles();
-		isTold(words, result)();
+		failsWith(words, result)();
 		EXPECT(countFiles() == files);
 	};
 }

@@ -3,12 +3,12 @@
  * shrink.cc - ginCommShrink(): ranks die, abort or are excluded, and the others go on with their
  * memory
  *
- *	shrink [NAME...]	the cases of these names; none: all
+ *	shrink [NAME...]	the cases with these names; without names, all
  *	RANKS=N			each case with N ranks alone
  *	THREADS=1		the cases in which nobody is killed, with ranks that are threads
  *
- * The ranks are forked here (ranks.h). Bytes and signals of the new communicator go through windows
- * that were registered before it, and all bytes are checked.
+ * This program forks the ranks (ranks.h). Bytes and signals of the new communicator go through
+ * windows that were registered before it, and all bytes are checked.
  */
 #include "shrink.h"
 
@@ -23,7 +23,7 @@ namespace
 int ranks;
 std::vector<int> victims;
 bool asThreads;
-unsigned delay; /* of a victim's death, in microseconds */
+unsigned delay; /* time of a victim's death, in microseconds */
 
 bool isVictim(int rank)
 {
@@ -112,7 +112,7 @@ int killed(const ginConfig_t *config)
 	return 0;
 }
 
-/* The others wait in a kernel, and see the failure there first. */
+/* The others wait in a kernel, which sees the failure first. */
 struct WaitForAll {
 	ginDevComm dc;
 	uint64_t *results;
@@ -139,7 +139,7 @@ int killedInKernel(const ginConfig_t *config)
 	return 0;
 }
 
-/* The window that the victim never registers is inherited by nobody. */
+/* No rank inherits the window that the victim never registers. */
 int killedInRegister(const ginConfig_t *config)
 {
 	ginWindow_t late = {}, none = {};
@@ -173,8 +173,8 @@ int killedInRegister(const ginConfig_t *config)
 }
 
 /*
- * The victims die in the call, or before it. If they have died after they joined, a rank may have a
- * communicator with them: it fails, and the rank calls again.
+ * The victims die in the call, or before it. If they die after they have joined, a rank may have a
+ * communicator with them: that one fails, and the rank calls again.
  */
 int killedInShrink(const ginConfig_t *config)
 {
@@ -373,7 +373,7 @@ void *abortSoon(void *comm)
 	return nullptr;
 }
 
-/* A call that waits for a rank ends when another thread aborts. The next call succeeds. */
+/* A call that waits for a rank ends when another thread aborts; the next call succeeds. */
 int abortedInShrink(const ginConfig_t *config)
 {
 	ginComm_t none = nullptr;
@@ -396,7 +396,7 @@ int abortedInShrink(const ginConfig_t *config)
 	return 0;
 }
 
-/* The process that takes the dead rank's place. It stands for one that a launcher starts. */
+/* The process that replaces the dead rank. A launcher would start it. */
 int idPipe[2];
 
 void replacement(int rank)
@@ -417,8 +417,8 @@ void replacement(int rank)
 }
 
 /*
- * The survivors send an id to a new process, by a pipe here. Their memory keeps its windows in the
- * old communicators until the new one has its own.
+ * The survivors send an id to a new process, in this test by a pipe. Their memory keeps its windows
+ * in the old communicators until the new one has its own.
  */
 int replaced(const ginConfig_t *config)
 {
@@ -454,7 +454,7 @@ int replaced(const ginConfig_t *config)
 	return 0;
 }
 
-enum { ALL_BUT_ONE = -2 }; /* for killedOften(): rank 1 is the last, of two ranks rank 0 */
+enum { ALL_BUT_ONE = -2 }; /* for killedOften(): rank 1 is the last survivor, of two ranks rank 0 */
 
 struct Case {
 	const char *name;
@@ -463,7 +463,7 @@ struct Case {
 	std::vector<std::vector<int>> victims; /* -1: the last rank */
 	std::vector<unsigned> delays;
 	bool dies;	    /* the victims are killed */
-	bool forks = false; /* the ranks must be processes, though nobody is killed */
+	bool forks = false; /* the ranks must be processes, though none is killed */
 };
 
 const std::vector<std::vector<int>> nobody = {{}}, one = {{0}, {1}, {-1}},
@@ -546,7 +546,7 @@ void runCase(const Case &c, const std::vector<int> &sizes)
 	printf("shrink: %s: %d jobs, %.1f s\n", c.name, jobs, now() - start);
 }
 
-/* A name that no case has would choose nothing, and succeed. */
+/* An unknown name would choose no case, and succeed. */
 void checkNames(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {

@@ -20,7 +20,7 @@ struct Memory {
 		CHECK(ginWindowRegister(r.comm, at, bytes, flags, &window));
 	}
 
-	/* The new communicator's handle takes the place of the old one. */
+	/* The new communicator's handle replaces the old one. */
 	void follow(Rank &r)
 	{
 		ginWindow_t old = window;
@@ -75,7 +75,7 @@ inline void putAll(Rank &r, Memory &inbox, Memory &outbox, uint32_t tag)
 	EXPECT(seen == due);
 }
 
-/* Every pair of ranks, by windows of each kind, and by windows made anew. */
+/* Every pair of ranks, by windows of each kind, and by new windows. */
 inline void verify(Rank &r, Memories &m, uint32_t tag)
 {
 	putAll(r, m.inbox, m.outbox, tag);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * trace.cc - one put with a signal and a counter, its wait and its flush by one host thread, with
- * every function that is called written down: for test/lint/trace
+ * trace.cc - one put with a signal and a counter, its wait and its flush by one host thread, with a
+ * record of every function call: for test/lint/trace
  *
  * Built with -finstrument-functions, as libgin.so is. Prints a line for each entry of a function:
  *

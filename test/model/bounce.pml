@@ -24,7 +24,8 @@
  * - A put lands at the sender only when its bytes are in the window.
  * - Every put and word lands.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 
 #define NUMBERS 5
@@ -43,9 +44,9 @@ byte slotOf[NUMBERS];
 byte writes, messages, cursors;
 bool repeats = true; /* one message arrives twice */
 
-/* The receiver's: a slot has the chunk whose bytes are there, + 1. */
+/* The receiver's: a slot has 1 + the chunk whose bytes are there. */
 byte slot[SLOTS];
-byte begun, done, told;
+byte begun, done, reported;
 byte kept, copying, copied;
 
 inline take(n)
@@ -55,7 +56,7 @@ inline take(n)
 	:: n < begun && !isWord(n) -> copying = copying | bit(n)
 	:: n < begun && isWord(n)
 #else
-	:: n < begun /* it has come before */
+	:: n < begun /* a duplicate */
 #endif
 	:: n >= begun -> kept = kept | bit(n)
 	fi
@@ -154,8 +155,8 @@ active proctype everything()
 #else
 	:: atomic { done < begun && (isWord(done) || (copied & bit(done))) -> done++ }
 #endif
-	:: atomic { told != done ->
-		told = done;
+	:: atomic { reported != done ->
+		reported = done;
 		cursors = cursors | bit(done)
 	}
 	:: atomic { cursors ->

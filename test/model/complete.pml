@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.pml - how GPU threads learn that what they have posted is done; for spin
+ * complete.pml - how GPU threads learn that their posts are done; for spin
  *
  *   here           there                                           include/gin/proxy/ring.cuh
  *   post           ginPost, from the ticket on; ring.pml has what comes before
@@ -9,10 +9,10 @@
  *   wait           ginRingWait
  *   proxy          takes descriptors in order, finishes them in any order, and stores done words
  *
- * What the proxy has to do is in `word`, the value of a peer's done word: the lowest ticket to that peer
- * that is not finished or, for good, FAILED (GIN_QUEUE_FAILED, the top bit) and the first reason. The
- * proxy stores it before it looks for the next finished transfer. Words only grow, so a late store only
- * makes a wait longer.
+ * `word` has the value that the proxy must give a peer's done word: the lowest ticket to that peer
+ * that is not finished or, for good, FAILED (GIN_QUEUE_FAILED, the top bit) and the first reason.
+ * The proxy stores it before it looks for the next finished transfer. Words only grow, so a late
+ * store only makes a wait longer.
  *
  * Checked in every interleaving:
  * - After a wait that succeeds everything that its thread posted to the peer before, and everything that
@@ -21,7 +21,8 @@
  *   Transfers to other peers have no influence.
  * - Every wait ends; with MORTAL, where the proxy may end at any time, too.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 
 #define TICKETS 3
@@ -31,7 +32,7 @@
 
 mtype = { completed, lost };
 
-/* What the threads share. */
+/* The threads' shared words. */
 byte producer;
 byte to[TICKETS];	 /* 1 + the peer of the descriptor in the ring; 0: not written yet */
 byte posted[3], done[3]; /* by peer, and ALL */
@@ -41,8 +42,8 @@ bool ended;		 /* the proxy has */
 mtype state[TICKETS];
 byte why[3]; /* the first failure, 1 + its ticket */
 
-/* What only the properties look at. */
-byte first[3]; /* what `why` has to be */
+/* Only the properties read these. */
+byte first[3]; /* the value that `why` must have */
 byte whole;    /* tickets of posts that have returned, a bit each */
 byte finished; /* threads */
 hidden byte i;
@@ -77,7 +78,7 @@ inline post(peer)
 	}
 	if
 	:: atomic {
-		producer == ticket + 1 -> /* there is no room: it is given back */
+		producer == ticket + 1 -> /* there is no room: the ticket is given back */
 		producer = ticket
 	}
 	:: to[ticket] = peer + 1;
@@ -90,7 +91,7 @@ inline post(peer)
 	ticket = 0
 }
 
-/* Here a thread knows of all posts that have returned, as if it had been told of each. */
+/* Here a thread knows all posts that have returned, as if each had notified it. */
 inline request(peer)
 {
 	d_step {
@@ -174,7 +175,7 @@ inline fail(t, peer)
 #define next (!to[0] -> 0 : (!to[1] -> 1 : (!to[2] -> 2 : 3)))
 #define busy(t) (t < next && !state[t])
 
-/* What the word of a peer is to say. */
+/* The value that the word of a peer must have. */
 #ifdef BREAK_ORDER
 #define counts(t, peer) (concerns(t, peer) && state[t])
 #define lowest(peer) (counts(2, peer) -> 3 : (counts(1, peer) -> 2 : (counts(0, peer) -> 1 : 0)))
@@ -222,6 +223,6 @@ init
 {
 	atomic {
 		run gpu(2, 1, 2);
-		run gpu(1, 0, 1) /* exchanging the two peers gives nothing new */
+		run gpu(1, 0, 1) /* exchanging the two peers gives no new state */
 	}
 }

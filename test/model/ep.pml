@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep.pml - two halves and their credits, under dispatch and combine of libgin-ep; for spin
+ * ep.pml - two halves and their credits, in dispatch and combine of libgin-ep; for spin
  *
  *   here           there                                       products/ep/kernels, products/ep/lib/launch.c
  *   send           EpDispatchSend::send, EpCombineSend::send
@@ -16,7 +16,8 @@
  * Checked in every interleaving: a half is not written before its rows are read; a receive reads the
  * rows of its own send; every call ends.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 
 #ifndef RANKS

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.pml - how one proxy lets another change words over a network without order; for spin
+ * message.pml - how one proxy asks another to change words over a network without order; for spin
  *
  *   here           there                                  backends/proxy/network/
- *   data           networkStart, sendData: all data is under way from the start, and lands in any order
+ *   data           networkStart, sendData: all data is in flight from the start, and lands in any order
  *   send           networkRaise, sendWord, messageHasRoom
  *   arrive         networkReceive, takeWord, doWord
  *   acknowledge    sendCursor, takeCursor, messageFree
@@ -19,7 +19,8 @@
  * - A work lands only after its word was changed; an atomic only with its old value.
  * - Every work lands.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 
 #define WORKS 5
@@ -39,8 +40,8 @@ byte data = all(WORKS), messages, cursors;
 bool answer;
 bool repeats = true; /* one message arrives twice */
 
-/* The receiver's: a slot has the work whose message waits there, + 1. */
-byte expected, told;
+/* The receiver's: a slot has 1 + the work whose message waits there. */
+byte expected, reported;
 byte kept[ROOM];
 byte changed; /* words, a bit each */
 bool owesAnswer;
@@ -76,7 +77,7 @@ inline keep(n)
 #ifdef BREAK_TWICE
 	:: n < expected -> change(n)
 #else
-	:: n < expected /* it has come before */
+	:: n < expected /* a duplicate */
 #endif
 	:: n >= expected && kept[n % ROOM] == n + 1
 	:: n >= expected && kept[n % ROOM] != n + 1 ->
@@ -163,8 +164,8 @@ active proctype everything()
 		fi;
 		n = 0
 	}
-	:: atomic { told != expected ->
-		told = expected;
+	:: atomic { reported != expected ->
+		reported = expected;
 		cursors = cursors | bit(expected)
 	}
 	:: atomic { cursors ->

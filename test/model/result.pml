@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * result.pml - how the old values of atomics come back, in result slots that are used again; for spin
+ * result.pml - how the old values of atomics come back, in reused result slots; for spin
  *
  *   here           there                                           include/gin/proxy/route.cuh
  *   claim          ginResultTake, ginResultReclaim
@@ -8,17 +8,18 @@
  *   fetch          ginPostAtomic
  *   proxy          writes the old value to its slot, then the slot's `resultTickets`, then done words
  *
- * There is one slot, so that threads always compete for it. A caller that gives up abandons the slot; the
- * next caller may take it once the proxy has finished the abandoned atomic, with or without an error.
- * `resultTickets`, a word per slot, says so. Done words do not: after an error they are FAILED, whatever the
- * proxy is still going to write.
+ * There is one slot, so that threads always compete for it. A caller that gives up abandons the
+ * slot; the next caller may take it once the proxy has finished the abandoned atomic, with or
+ * without an error. `resultTickets`, a word per slot, says so. Done words do not: after an error
+ * they are FAILED, even if the proxy will still write old values.
  *
  * Checked in every interleaving:
  * - The proxy writes to a slot only for the atomic that has it or has abandoned it.
  * - An atomic that succeeds returns its own value, and no slot is lost.
  * - With STAY, where no caller gives up, every atomic gets a slot.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 
 #define TICKETS 3
@@ -27,7 +28,7 @@
 
 mtype = { completed, lost };
 
-/* What the threads share. */
+/* The threads' shared words. */
 bool unused = true; /* the slot is free: a bit of freeResults */
 byte abandoned;	    /* 1 + the ticket of the atomic that abandoned the slot; 0: none */
 byte resultTickets;	    /* 1 + the ticket of the atomic that finished last in the slot */
@@ -41,7 +42,7 @@ byte done[3];
 mtype state[TICKETS];
 bool why[3];
 
-/* What only the properties look at. */
+/* Only the properties read these. */
 byte user; /* 1 + the ticket of the atomic that has the slot */
 byte finished;
 
@@ -105,7 +106,7 @@ inline fetch()
 	claim();
 	if
 #ifndef STAY
-	:: unused = true; goto over /* it found no room */
+	:: unused = true; goto over /* the post found no room */
 #endif
 	:: atomic {
 		ticket = producer;

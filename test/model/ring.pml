@@ -5,15 +5,15 @@
  *   here           there                                           include/gin/proxy/ring.cuh
  *   reserve        ginPostNow: the load of the shadow
  *   take           ginPostNow, ginPostAlone: ginRingReserve, then ginRingKeep
- *   poll           ginRingPostWait: ginPollStep says go on, or why to stop
+ *   poll           ginRingPostWait: ginPollStep returns go on, or the reason to stop
  *   again          ginRingRetry: ginRingReserveFree
  *   write          ginRingWrite, ginDescriptorPublish
  *   cpu            the proxy: descriptorTake, and its store of the consumed word
  *
- * Threads that post together are one process; each thread writes for itself and gives up for itself.
- * Nothing is assumed of the order in which stores to the ring arrive: a stored word is in flight until
- * the proxy, which loads words in any order, sees it. The proxy stores the consumed word some time after
- * it has consumed, and a thread that loads it may get an old value.
+ * Threads that post together are one process; each thread writes for itself and gives up for
+ * itself. Stores to the ring may arrive in any order: a stored word is in flight until the proxy,
+ * which loads words in any order, sees it. The proxy stores the consumed word some time after it
+ * has consumed, and a thread that loads it may get an old value.
  *
  * Checked in every interleaving:
  * - The proxy takes each posted descriptor once, in the order of tickets, and all words of it belong to
@@ -32,7 +32,8 @@
  *
  * Posts are few, so that numbers stay small; they are more than three laps of the ring.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 
 #ifndef DEPTH
@@ -50,13 +51,13 @@
 #define POSTS (POSTS_0 + POSTS_1)
 #define CELLS (DEPTH * WORDS)
 
-/* What the threads share. */
+/* The threads' shared words. */
 byte producer, consumed, shadow;
 bool failed;	    /* the proxy has ended */
-byte ring[CELLS];   /* 1 + the ticket that the word is of; 0 as it begins */
+byte ring[CELLS];   /* 1 + the ticket of the word; 0 at the start */
 byte flight[CELLS]; /* 1 + the ticket of a store that has not arrived; 0: none */
 
-/* What only the properties look at. */
+/* Only the properties read these. */
 bool posted[POSTS + DEPTH]; /* by ticket; the extra entries are for BREAK_ runs */
 byte next;     /* the first ticket that the proxy has not taken */
 byte held[2];  /* tickets that a thread has taken and not written yet */
@@ -172,7 +173,7 @@ occupied:
 	if
 	:: freed = consumed
 #ifndef PATIENT
-	:: skip /* it reads an old one */
+	:: skip /* it reads an old value */
 #endif
 	fi;
 	atomic {
@@ -226,7 +227,7 @@ again:
 	if
 	:: freed = consumed
 #ifndef PATIENT
-	:: freed = shadow /* it reads an old one */
+	:: freed = shadow /* it reads an old value */
 #endif
 	fi;
 #ifndef BREAK_TELL

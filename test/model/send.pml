@@ -37,7 +37,8 @@
  * - No thread hangs. With PATIENT, where no thread gives up, all waits end.
  * - With STALLED, where a poster stops for ever after its reservation, the other thread leaves.
  *
- * Each macro that begins with BREAK_ takes one thing out; test/model/run checks that it is noticed.
+ * Each macro that begins with BREAK_ removes one rule; test/model/run checks that spin finds an
+ * error.
  */
 #ifndef DEPTH
 #define DEPTH 2
@@ -64,41 +65,41 @@
 #define GARBAGE 254
 #define FLUSHED 253
 
-/* What the threads share. */
+/* The threads' shared words. */
 byte reserved, shadow;
 byte turn[DEPTH];
 byte handed;  /* index of the turn; the ringer's */
 byte latched; /* the first error that was seen: 1 + its index, or FLUSHED */
 
-/* What they share with the NIC. */
-byte wqe[DEPTH];  /* 1 + the index; 0 as it begins */
+/* Words that threads share with the NIC. */
+byte wqe[DEPTH];  /* 1 + the index; 0 at the start */
 bool quiet[DEPTH]; /* no CQE */
 byte record;	  /* the NIC gets it modulo MODULUS, as the doorbell */
-byte cqe = EMPTY; /* the index of what was completed last, modulo MODULUS */
+byte cqe = EMPTY; /* the index of the last completed WQE, modulo MODULUS */
 byte cause;	  /* of an error: 1 + the index, or FLUSHED */
 
 /* The NIC's own. */
 byte known, fetched, completed;
-byte arrived;	 /* the record as it would read it */
+byte arrived;	 /* the record as the NIC would read it */
 bool recovering; /* it has dropped a doorbell */
 
 #ifdef COUNTS
 bool side[DEPTH]; /* the slot's WQE counts */
 byte counted;	  /* no such slot at this index or above */
 bool crediting;	  /* with the shadow, in one word */
-bool owed[8], paid[8]; /* by index; what only the properties look at, as */
+bool owed[8], paid[8]; /* by index; only the properties read this, */
 #endif
 
-/* What only the properties look at. */
+/* Only the properties read these. */
 bool held;	/* there is a ringer */
 byte rung;	/* the last doorbell */
 byte wanted;	/* posts below this index do not aggregate */
-byte failed;	/* 1 + the index of what has failed */
+byte failed;	/* 1 + the index of a failed WQE */
 byte finished;	/* threads */
 hidden byte i;
 
 #define small(index) ((index) % MODULUS)
-/* The number that `rest` is of: `from`, or less than MODULUS above it. */
+/* The number whose remainder is `rest`: `from`, or less than MODULUS above it. */
 #define large(rest, from) ((from) + ((rest) + 8 * MODULUS - (from)) % MODULUS)
 
 #ifdef BREAK_ROOM
@@ -231,7 +232,7 @@ inline refresh()
 }
 #endif
 
-/* If the turn lies somewhere, goes to `take` with it, and from there to `to`. */
+/* If some word has the turn, goes to `take` with it, and from there to `to`. */
 inline nudge(to)
 {
 #ifndef BREAK_NUDGE

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by nothing but
- * gin/core/mlx5.h
+ * mlx5_devx.c - queues made by the commands of mlx5/prm.h, and driven by gin/core/mlx5.h alone
  *
- * What a GPU does, done by one thread: WQEs stored, doorbell record, doorbell, a collapsed
- * completion queue polled. Each kind of WQE has to do what it says, also the kinds that libmlx5
+ * One thread does the work of a GPU: it stores WQEs, the doorbell record and the doorbell, and
+ * polls a collapsed completion queue. Each kind of WQE is tested, also the kinds that libmlx5
  * cannot make. Two queue pairs in a loop on one device: the software one (mlx5/dev/with-device), or
  * hardware.
  */
@@ -40,7 +39,7 @@ static struct ibv_mr *mr;
 static struct mlx5dv_devx_uar *uar;
 static struct ibv_port_attr port;
 static uint32_t pdn, eqn;
-static uint8_t *memory;	  /* [2 * BYTES]: local, then what the peer has */
+static uint8_t *memory;	  /* [2 * BYTES]: local bytes, then the peer's */
 static int plain, masked; /* the device has these atomics, the latter of 4 and 8 bytes */
 
 static void openDevice(void)
@@ -87,7 +86,7 @@ static void closeAll(void)
 	free(memory);
 }
 
-/* Answers are what they should be, or in words. */
+/* Checks answers of the device, and reports wrong ones in words. */
 static void expectAnswer(int failed, const void *in, const void *out)
 {
 	char text[256];
@@ -178,7 +177,7 @@ static void makeQp(struct queue *q)
 	q->qpn = (uint32_t)fieldGet(out, OUT_NUMBER);
 }
 
-/* Of a completion queue that there is not: the device refuses, and says it. */
+/* A queue pair with a completion queue that does not exist: the device refuses, and says so. */
 static void refused(const struct queue *q)
 {
 	uint8_t in[CREATE_QP_IN_BYTES] = {0}, out[COMMAND_BYTES] = {0};
@@ -225,7 +224,7 @@ static uint32_t inPath(uint32_t field)
 	return fieldAt(QP_IN_QPC + QPC_PRIMARY_PATH, field);
 }
 
-/* To this port: as its entry of the GID table is found. */
+/* The address of this port, by its entry of the GID table. */
 static void setRoce(uint8_t *to)
 {
 	uint8_t in[COMMAND_BYTES] = {0}, out[QUERY_ROCE_OUT_BYTES] = {0};
@@ -402,7 +401,7 @@ static void transfers(struct queue *q)
 	printf("ok: transfers\n");
 }
 
-/* The remote word, and what the atomic brought back. */
+/* Checks the remote word and the atomic's old value. */
 static void expectWord(uint64_t word, uint64_t old, const char *name)
 {
 	uint64_t seenWord, seenOld;
@@ -434,10 +433,7 @@ static void atomics(struct queue *q)
 	expectWord(6ull << 40, 6ull << 40, "compare-swap of another value");
 }
 
-/*
- * An atomic on four bytes leaves the bytes beside them alone, and returns the old value in the
- * wire's order.
- */
+/* An atomic on four bytes changes no other bytes, and returns the old value in the wire's order. */
 static void maskedAtomics(struct queue *q)
 {
 	setWord(0xaaaaaaaaffffffff);

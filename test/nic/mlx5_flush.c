@@ -72,7 +72,7 @@ static void hold(uint32_t index)
 	verbsHold(&end, &message);
 }
 
-/* Takes the next held message, which is `index`. */
+/* Takes the next message that waited for a flush; it must be `index`. */
 static void take(uint32_t index)
 {
 	const struct verbsHeld *ready = verbsHeldReady(&end);
@@ -81,7 +81,7 @@ static void take(uint32_t index)
 	end.firstHeld++;
 }
 
-/* A message that comes after a flush has begun waits for the next one. */
+/* A message that arrives during a flush waits for the next flush. */
 static void laterMessage(void)
 {
 	begin();
@@ -124,7 +124,7 @@ static void laterRead(void)
 	EXPECT_EQUAL(end.flushed, 2);
 }
 
-/* What the queue pair refuses is tried again. */
+/* A flush that the queue pair refuses is tried again. */
 static void refused(void)
 {
 	begin();
@@ -140,8 +140,8 @@ static void refused(void)
 }
 
 /*
- * Without windows in GPU memory only what comes after a held message waits. Nothing waits for a
- * queue pair that is dead.
+ * Without windows in GPU memory, a message waits only if an earlier one does. Nothing waits for a
+ * dead queue pair.
  */
 static void order(void)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_backend.c - communicators on route gdaki: all that the host hands to kernels is what the
- * NIC has
+ * mlx5_nic_backend.c - communicators on route gdaki: all that the host hands to kernels agrees with
+ * the NIC
  *
  * Work requests are posted by hand, through the send queues, keys and addresses of device
- * communicators and windows; their data is looked at where it should be. In a process of its own
- * each, as a fault of the device lasts.
+ * communicators and windows; the test checks the data at its target. Each test runs in a process of
+ * its own, because a fault of the device lasts.
  */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
@@ -100,7 +100,7 @@ static void getBack(struct part *p)
 		EXPECT_EQUAL(p->outbox[64 + i], pattern(p->me, right, 1, i));
 }
 
-/* Every window has one entry of its own; where it has gone there is none. */
+/* Every window has an entry of its own; a deregistered window has none. */
 static const struct ginSourceEntry *sourceOf(const ginDevComm *dc, const void *address)
 {
 	const struct ginSourceEntry *entry = (const void *)(dc->sources + 1);
@@ -182,7 +182,7 @@ static int sizes(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* What nobody has rung for is done when the queues have gone. */
+/* Closing the queues completes posts for which no doorbell was rung. */
 static int heldBack(const ginConfig_t *config)
 {
 	struct part p;
@@ -207,7 +207,7 @@ static int heldBack(const ginConfig_t *config)
 	return closeComm(p.comm);
 }
 
-/* A queue that has failed holds up nobody. */
+/* A queue that has failed delays no other queue. */
 static int failedQueue(const ginConfig_t *config)
 {
 	ginStats_t stats = GIN_STATS_INIT;
@@ -293,7 +293,7 @@ static int twoHosts(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Nobody destroys anything but the communicator. */
+/* The ranks destroy only the communicator. */
 static int leftBehind(const ginConfig_t *config)
 {
 	struct part p;
@@ -327,7 +327,7 @@ static void awaitError(const struct part *p)
 	EXPECT_EQUAL(line, ginErrorPeer);
 }
 
-/* What a failed communicator leaves is freed without the others. */
+/* A rank frees the rest of a failed communicator without the other ranks. */
 static int leaveFailed(struct part *p)
 {
 	ginDevCommDestroy(p->comm, &p->dc);
@@ -339,7 +339,7 @@ static int leaveFailed(struct part *p)
 	return 0;
 }
 
-/* Rank 0 does not answer rank 1 any more: all hear of it, though nobody looks at a queue. */
+/* Rank 0 does not answer rank 1 any more: all ranks learn it, though no thread polls a queue. */
 static int peerLost(const ginConfig_t *config)
 {
 	struct part p;
@@ -425,7 +425,7 @@ static int portMissing(const ginConfig_t *config)
 
 static const char *fault, *sentence;
 
-/* The device of one rank runs out of what queues are made of. */
+/* The device of one rank runs out of resources for queues. */
 static int fallsBack(const ginConfig_t *config)
 {
 	ginBackendInfo_t backend = GIN_BACKEND_INFO_INIT;
@@ -452,7 +452,7 @@ static int fallsBack(const ginConfig_t *config)
 	return 0;
 }
 
-/* There is one queue pair more than the trial takes: not enough for a device communicator. */
+/* The device has one queue pair more than the trial needs: too few for a device communicator. */
 static int runsOut(const ginConfig_t *config)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_failures.c - whatever fails on the way to connected queues is said, and nothing is left
+ * mlx5_nic_failures.c - each failure on the way to connected queues is reported, and nothing is
+ * left
  *
- * This program stands between libgin-rdma.so and libmlx5: it counts what is made and not unmade,
- * and can let the n-th call fail, in which order so ever they come. The device's own faults come
- * afterwards.
+ * This program stands between libgin-rdma.so and libmlx5: it counts objects that are made and not
+ * destroyed, and can let the n-th call fail, in any order of the calls. Tests of the device's own
+ * faults follow.
  */
 /* COMPILE: -fvisibility=default */
 /* LINK: -rdynamic -Wl,--no-as-needed */
@@ -18,9 +19,9 @@
 
 enum { COUNT = 2, DEPTH = 64 };
 
-static int calls;	   /* that can fail, so far */
-static int failing = -1;   /* which one does */
-static int made;	   /* and not unmade */
+static int calls;	   /* calls that can fail, so far */
+static int failing = -1;   /* the call that fails */
+static int made;	   /* objects that are made and not destroyed */
 static const char *failed; /* its name */
 static int inside;	   /* libmlx5 calls these itself while it opens or closes a device */
 
@@ -119,7 +120,7 @@ int mlx5dv_devx_umem_dereg(struct mlx5dv_devx_umem *umem)
 	return uncounted(NEXT(mlx5dv_devx_umem_dereg)(umem));
 }
 
-/* Of all kinds, or of none: one kind that there is not is no failure. */
+/* All kinds of calls fail, or none: one missing kind alone is no failure. */
 struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context, uint32_t flags)
 {
 	static int none;
@@ -171,7 +172,7 @@ int mlx5dv_devx_query_eqn(struct ibv_context *context, uint32_t vector, uint32_t
 	return fails(__func__) ? ENOSPC : NEXT(mlx5dv_devx_query_eqn)(context, vector, eqn);
 }
 
-/* To queues that are connected to each other. */
+/* All steps up to connected queues. */
 static int connected(struct rig *r)
 {
 	struct rdmaEnd end[COUNT];
@@ -187,7 +188,7 @@ static int connected(struct rig *r)
 	return 0;
 }
 
-/* Once whole, which counts the calls; then with each of them failing. */
+/* Once without a failure, to count the calls; then with each call failing. */
 static void each(void)
 {
 	struct rig r;
@@ -259,7 +260,7 @@ static void faults(void)
 	}
 }
 
-/* The device goes while queues are connected, and have failed or not. */
+/* The device disappears while queues are connected, with and without a failed queue. */
 static void removed(void)
 {
 	struct rig r;

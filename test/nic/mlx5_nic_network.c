@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_network.c - the network verbs of libgin-rdma.so, by the contract of fabric.h
+ * mlx5_nic_network.c - the network verbs of libgin-rdma.so, against the contract of fabric.h
  *
- * An end writes, reads and sends messages to another end of this process. Every operation's event
- * comes once. A fault of the software device fails the operation that it hits and all later ones of
- * that peer, in words; nothing before, and no message of what has failed arrives.
+ * An endpoint writes, reads and sends messages to another endpoint of this process. Every
+ * operation's event comes once. A fault of the software device fails the operation that it hits and
+ * all later ones of that peer, in words; no earlier operation fails, and no failed message arrives.
  *
  * Shared memory stands in for a GPU's, its descriptor for a dma-buf's. With an adversary and
  * `weakcqe` the software device writes into a region by dma-buf after the completion, so the flush
@@ -44,7 +44,7 @@ static void load(void)
 	net = calls;
 }
 
-/* An operation of the first end, number i. */
+/* Operation number i of the first endpoint. */
 enum opKind { opWrite, opImmediate, opRead, opMessage, OP_KINDS };
 
 static enum opKind kindOf(uint32_t i)
@@ -60,13 +60,13 @@ struct netEnd {
 	uint64_t peer;
 	unsigned char address[FABRIC_ADDRESS], pair[16];
 	unsigned char *window; /* [OPS * SLOT] */
-	uint32_t expected;     /* number of the next message or immediate from the other end */
+	uint32_t expected;     /* number of the next message or immediate from the other endpoint */
 	uint32_t lost;	       /* events */
 	char why[FABRIC_WHY], notice[FABRIC_WHY], down[FABRIC_WHY];
 };
 
 static struct netEnd ends[2];
-static uint8_t told[OPS]; /* 1: done, 2: has failed */
+static uint8_t outcome[OPS]; /* 1: done, 2: has failed */
 static uint32_t begun;
 
 #define EXPECT_FABRIC(call) expectThat((call) == fabricOk, __FILE__, __LINE__, "%s: %s", #call, why)
@@ -169,8 +169,8 @@ static void done(struct netEnd *e, const struct fabricEvent *event)
 {
 	uint32_t i = (uint32_t)((uintptr_t)event->context - 1);
 
-	EXPECT(e->end == ends[0].end && i < begun && !told[i]);
-	told[i] = event->error ? 2 : 1;
+	EXPECT(e->end == ends[0].end && i < begun && !outcome[i]);
+	outcome[i] = event->error ? 2 : 1;
 	/* A weak completion needs a flush, and memory of the host has none. */
 	if (!event->error && kindOf(i) == opRead && (wanted.hasGpu || !nicAdversary("weakcqe")))
 		EXPECT(isWhole(e, i));
@@ -199,7 +199,7 @@ static void take(struct netEnd *e, const struct fabricEvent *event)
 	}
 }
 
-/* Returns how many events have come. */
+/* Returns the number of events. */
 static int pollBoth(void)
 {
 	struct fabricEvent event[7];
@@ -240,7 +240,7 @@ static int isOver(void)
 	return ends[0].lost || ends[0].down[0];
 }
 
-/* Until all operations are begun, or the first end is lost. */
+/* Runs until all operations are begun, or the first endpoint is lost. */
 static void beginAll(void)
 {
 	time_t end = time(NULL) + PATIENCE_S;
@@ -263,12 +263,12 @@ static void beginAll(void)
 static int allTold(void)
 {
 	for (uint32_t i = 0; i < begun; i++)
-		if (kindOf(i) != opMessage && !told[i])
+		if (kindOf(i) != opMessage && !outcome[i])
 			return 0;
 	return 1;
 }
 
-/* Until every operation has its event and all that was sent has come; then a little longer. */
+/* Runs until every operation has its event and all messages have arrived; then a little longer. */
 static void drain(int isFaulty)
 {
 	time_t end = time(NULL) + PATIENCE_S;
@@ -291,7 +291,7 @@ static void whole(void)
 	beginAll();
 	drain(0);
 	for (uint32_t i = 0; i < OPS; i++)
-		EXPECT_EQUAL(told[i], kindOf(i) != opMessage);
+		EXPECT_EQUAL(outcome[i], kindOf(i) != opMessage);
 	EXPECT(!ends[0].lost && !ends[1].lost);
 	closeBoth();
 }
@@ -309,7 +309,7 @@ static void wholeOfGpu(void)
 	whole();
 }
 
-/* A read by the first end, or a write: its bytes are there when its event comes. */
+/* A read by the first endpoint, or a write: its bytes are there when its event comes. */
 static void moveOnce(enum opKind kind, uint32_t value)
 {
 	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key};
@@ -330,7 +330,7 @@ static void moveOnce(enum opKind kind, uint32_t value)
 		EXPECT_EQUAL(to->window[b], value);
 }
 
-/* A rank with several NICs: a message by another NIC may follow at once. */
+/* For a rank with several NICs, a message by another NIC may follow at once. */
 static void writesOfRail(void)
 {
 	wanted.isRail = 1;
@@ -342,7 +342,7 @@ static void writesOfRail(void)
 	closeBoth();
 }
 
-/* Alone, so that no later operation flushes what a read has brought. */
+/* One operation at a time, so that no later one flushes a read's bytes. */
 static void readsOfGpu(void)
 {
 	ofGpu();
@@ -356,14 +356,14 @@ static const char *word; /* of the device's fault */
 static uint32_t hit;	 /* the operation that it hits */
 static const char *words;
 
-/* What is told of operations before, and from the fault on; and of messages. */
+/* Checks the events of operations before the fault and from it on, and the messages. */
 static void expectCut(void)
 {
 	for (uint32_t i = 0; i < begun; i++)
 		if (kindOf(i) != opMessage)
-			expectThat(told[i] == (i < hit ? 1 : 2), __FILE__, __LINE__,
-				   "operation %u of %u: %u; the fault hits %u", i, begun, told[i],
-				   hit);
+			expectThat(outcome[i] == (i < hit ? 1 : 2), __FILE__, __LINE__,
+				   "operation %u of %u: %u; the fault hits %u", i, begun,
+				   outcome[i], hit);
 	EXPECT(ends[1].expected <= hit);
 	EXPECT_EQUAL(ends[0].lost, 1);
 	EXPECT_HAS(ends[0].why, words);
@@ -430,7 +430,7 @@ static void queueFails(void)
 	EXPECT_EQUAL(ends[0].lost, 1);
 	EXPECT_HAS(ends[0].why, "QP 0x");
 	for (uint32_t i = 0; i < begun; i++)
-		EXPECT(kindOf(i) == opMessage || told[i] == (i < 20 ? 1 : 2));
+		EXPECT(kindOf(i) == opMessage || outcome[i] == (i < 20 ? 1 : 2));
 	closeBoth();
 }
 
@@ -483,7 +483,7 @@ static void portStaysDown(void)
 	closeBoth();
 }
 
-/* Nothing flushes any more: reads fail, and no message comes. */
+/* Flushes fail: then reads fail, and no message comes. */
 static void flushFails(void)
 {
 	ofGpu();
@@ -492,12 +492,12 @@ static void flushFails(void)
 	beginAll();
 	drain(1);
 	for (uint32_t i = 0; i < begun; i++)
-		EXPECT_EQUAL(told[i], kindOf(i) == opMessage ? 0 : 2);
+		EXPECT_EQUAL(outcome[i], kindOf(i) == opMessage ? 0 : 2);
 	EXPECT_EQUAL(ends[1].expected, 0);
 	closeBoth();
 }
 
-/* The queue pair of the first end's flushes was made before the one of its peer. */
+/* The queue pair for the first endpoint's flushes is older than the one of its peer. */
 static void oneFlushFails(void)
 {
 	struct rdmaEnd peer;
@@ -513,8 +513,8 @@ static void oneFlushFails(void)
 	EXPECT_HAS(ends[0].down, "a read of this rank's own GPU memory of 8 bytes, QP 0x");
 	uint32_t failed = 0;
 	for (uint32_t i = 0; i < begun; i++) {
-		failed += told[i] == 2;
-		EXPECT(kindOf(i) == opRead || told[i] == (kindOf(i) != opMessage));
+		failed += outcome[i] == 2;
+		EXPECT(kindOf(i) == opRead || outcome[i] == (kindOf(i) != opMessage));
 	}
 	EXPECT(failed);
 	closeBoth();
@@ -543,7 +543,7 @@ static void unknownMemory(void)
 	closeBoth();
 }
 
-/* Readable once the second end has something to poll, and not before: message i. */
+/* The descriptor is readable exactly when the second endpoint has an event to poll: message i. */
 static void sleepOnce(uint32_t i)
 {
 	int fd = -1;
@@ -587,7 +587,7 @@ int main(int argc, char **argv)
 	expectChild("writes of a rank with several NICs", writesOfRail);
 	expectChild("memory that is not registered", unknownMemory);
 	expectChild("a descriptor to sleep by", sleeps);
-	if (argc > 1 || nicAdversary("")) /* which chooses what is done when a fault comes */
+	if (argc > 1 || nicAdversary("")) /* for the choice of operations around a fault */
 		return expectFailures != 0;
 	faults();
 	named();

@@ -28,7 +28,7 @@ static struct rdmaAddress addresses[RANKS];
 static struct rdmaKeys keys[RANKS];
 static uint8_t *windows[RANKS];
 static int direct;   /* ranks of the same parity have another route */
-static int refusing; /* this rank asks for a depth that there is not; -1: none */
+static int refusing; /* this rank asks for a depth that no device has; -1: none */
 
 static void meet(void)
 {
@@ -102,7 +102,7 @@ static int hasQueue(int from, int to, uint32_t context)
 	return context < CONTEXTS ? served : !served;
 }
 
-/* One add of a number that tells source, target and context. */
+/* Adds a number that encodes source, target and context. */
 static void addAt(const struct gdakiPairs *p, int from, int to, uint32_t context)
 {
 	uint32_t i = pairsQueue(p, context, to);
@@ -146,7 +146,7 @@ static void useAll(const struct gdakiPairs *p, int me)
 	meet();
 }
 
-/* One queue pair fails: which peer's it is. */
+/* One queue pair fails; the test expects the right peer. */
 static void failOne(const struct gdakiPairs *p, int me)
 {
 	int peer = (me + 1) % RANKS;
@@ -226,7 +226,7 @@ static int servesSelf(const void *of, int rank)
 	return rank == *(const int *)of;
 }
 
-/* Every context has a queue pair to the own rank, which must lead to itself. */
+/* Every context has a queue pair to its own rank, which must be connected to itself. */
 static void manyRanks(int nRanks, int batches)
 {
 	int rank = 0;
@@ -258,13 +258,16 @@ static void manyRanks(int nRanks, int batches)
 	rigClose(&r);
 }
 
-/* Of 2,048 ranks one exchange carries the ends of four contexts. */
+/* With 2,048 ranks one exchange carries the addresses of four contexts' queue pairs. */
 static void severalContexts(void)
 {
 	manyRanks(2048, 2);
 }
 
-/* Of 16,384 ranks one exchange carries the ends of one context, in several rounds. */
+/*
+ * With 16,384 ranks one exchange carries the addresses of one context's queue pairs, in several
+ * rounds.
+ */
 static void oneContext(void)
 {
 	manyRanks(16384, MANY_CONTEXTS);

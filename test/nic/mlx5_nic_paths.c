@@ -37,7 +37,7 @@ struct made {
 static struct made cqs[LIMIT], qps[LIMIT];
 static uint32_t nCqs, nQps;
 static int unacknowledged;  /* events */
-static int withoutShared;   /* no register that all users of the process share */
+static int withoutShared;   /* a register of its own, not the one that the process shares */
 static unsigned lastAccess; /* of the region that was registered last */
 
 #define NEXT(name) ((typeof(&name))next(#name))
@@ -189,7 +189,7 @@ static int hasGid(const struct attributes *a, const uint8_t *gid)
 	return !memcmp(a->out + (QP_OUT_QPC + QPC_PRIMARY_PATH + ADS_RGID) / 8, gid, 16);
 }
 
-/* `out`, `in`: log2 of the READs under way as requester and as responder. */
+/* `out`, `in`: log2 of the READs in flight as requester and as responder. */
 static void expectLimits(const struct attributes *a, uint32_t out, uint32_t in)
 {
 	EXPECT_EQUAL(qpc(a, QPC_MTU), MTU_1024);
@@ -228,7 +228,7 @@ static void expectPair(const struct attributes *a, const struct side *s, const s
 	EXPECT_EQUAL(ads(a, ADS_TCLASS), path.trafficClass);
 }
 
-/* Both ends use the smaller MTU, and no end reads more at a time than its peer answers. */
+/* Both sides use the smaller MTU, and neither reads more at a time than its peer answers. */
 static void limits(void)
 {
 	sidesOpen();
@@ -249,7 +249,7 @@ static void limits(void)
 	sidesClose();
 }
 
-/* Nobody counts what is consumed of these queues: with overrun checks they would fail. */
+/* No code counts consumed CQEs of these queues: with overrun checks they would fail. */
 static void completions(void)
 {
 	sidesOpen();
@@ -337,7 +337,7 @@ static void transfers(void)
 	sidesClose();
 }
 
-/* Queues share the registers in turn. */
+/* Queues share the registers round robin. */
 static void registers(void)
 {
 	struct rdmaRegister first, second;
@@ -377,7 +377,7 @@ static void rights(void)
 	sidesClose();
 }
 
-/* A peer that has the key of memory that only this rank may use. */
+/* A peer uses the key of memory that is local only. */
 static void localOnly(void)
 {
 	struct rdmaRegion *region;
@@ -416,7 +416,7 @@ static void acknowledged(void)
 }
 
 /* GIN_NIC_SL, _TC, _TIMEOUT and _RETRIES reach every queue pair of a device communicator. */
-/* The traffic class of a device communicator comes before the process's. */
+/* The traffic class of a device communicator overrides the process's. */
 static void ownTrafficClass(const struct part *p)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
@@ -494,7 +494,7 @@ static int countOf(int fd, const char *words)
 	return count;
 }
 
-/* The monitor looks at all queues each second, and reports a failure once. */
+/* The monitor checks all queues each second, and reports a failure once. */
 static int reportedOnce(const ginConfig_t *config)
 {
 	enum { LOOK_US = 1200000 };

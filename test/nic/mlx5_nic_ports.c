@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_ports.c - libgin-rdma.so: which ports there are, which are usable and why not
+ * mlx5_nic_ports.c - libgin-rdma.so: which ports exist, and which are usable or why not
  *
- * What is expected is the software device's profile.
+ * The software device's profile gives the expected ports.
  */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
@@ -85,7 +85,7 @@ static void choices(void)
 	chosen(0, 512, 1, 2);
 }
 
-/* What was asked for before it is gone comes as a sentence, once. */
+/* A sentence for an earlier request remains valid after the port is gone, and is given once. */
 static void events(void)
 {
 	struct rdmaPort *port;
@@ -126,7 +126,7 @@ static void gone(void)
 	nic->portClose(port);
 }
 
-/* No device of libgin's, or hardware. */
+/* Without the software device: hardware, or none. */
 static int unknown(void)
 {
 	struct rdmaFound found[ROOM];

@@ -59,7 +59,7 @@ static void noAtomics(void)
 	expectWhy("no 8-byte atomics");
 }
 
-/* Hardware, or none: it is said. */
+/* Without the software device: prints the hardware's answer. */
 static int unknown(void)
 {
 	struct rdmaAddress address;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_queues.c - queues of libgin-rdma.so: connected within a process and between two, they
- * move what gin/core/mlx5.h says
+ * mlx5_nic_queues.c - queues of libgin-rdma.so: connected within a process and between two, they do
+ * what gin/core/mlx5.h describes
  */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
@@ -12,23 +12,24 @@
 
 enum { COUNT = 6, DEPTH = 64, AT = 4096, LAPS = 5 };
 
-/* What one end tells the other. */
-struct told {
+/* What one side sends to the other. */
+struct facts {
 	struct rdmaAddress address;
 	struct rdmaEnd end;
 	uint32_t key;
 	uint64_t window;
 };
 
-static struct told make(struct rig *r, uint32_t i)
+static struct facts make(struct rig *r, uint32_t i)
 {
-	struct told told = {.address = r->address, .key = r->keys.remote, .window = r->keys.first};
+	struct facts facts = {
+		.address = r->address, .key = r->keys.remote, .window = r->keys.first};
 
-	EXPECT_NIC(nic->queueMake(r->queues, i, 0x1000 + i, &told.end, nicWhy));
-	return told;
+	EXPECT_NIC(nic->queueMake(r->queues, i, 0x1000 + i, &facts.end, nicWhy));
+	return facts;
 }
 
-static void connectTo(struct rig *r, uint32_t i, const struct told *peer)
+static void connectTo(struct rig *r, uint32_t i, const struct facts *peer)
 {
 	EXPECT_NIC(nic->queueConnect(r->queues, i, &peer->address, &peer->end, &rigPath, nicWhy));
 }
@@ -46,16 +47,16 @@ static struct ginMlx5Memory here(const struct rig *r, uint64_t offset)
 	return (struct ginMlx5Memory){r->keys.first + offset, ginMlx5Key(r->keys.local)};
 }
 
-static struct ginMlx5Memory there(const struct told *peer, uint64_t offset)
+static struct ginMlx5Memory there(const struct facts *peer, uint64_t offset)
 {
 	return (struct ginMlx5Memory){peer->window + offset, ginMlx5Key(peer->key)};
 }
 
 /*
- * A write, an add that brings back the old value, a read of both, and what makes its data
- * visible; many times around the queue.
+ * A write, an add that brings back the old value, a read of both, and the operation that makes its
+ * data visible; many times around the queue.
  */
-static void drive(struct rig *r, struct rigQueue *q, const struct told *peer, uint64_t to)
+static void drive(struct rig *r, struct rigQueue *q, const struct facts *peer, uint64_t to)
 {
 	uint64_t seen[2];
 
@@ -78,39 +79,39 @@ static void drive(struct rig *r, struct rigQueue *q, const struct told *peer, ui
 }
 
 /* Queues 0 and 1, connected to each other */
-static void makePair(struct rig *r, struct told *told)
+static void makePair(struct rig *r, struct facts *facts)
 {
-	told[0] = make(r, 0);
-	told[1] = make(r, 1);
-	connectTo(r, 0, &told[1]);
-	connectTo(r, 1, &told[0]);
+	facts[0] = make(r, 0);
+	facts[1] = make(r, 1);
+	connectTo(r, 0, &facts[1]);
+	connectTo(r, 1, &facts[0]);
 }
 
 /* Pairs of queues of one slab, connected to each other. */
 static void loop(void)
 {
-	struct told told[COUNT];
+	struct facts facts[COUNT];
 	struct rig r;
 
 	rigMemory(&r, COUNT, DEPTH);
 	EXPECT_NIC(rigOpen(&r));
 	for (uint32_t i = 0; i < COUNT; i++) {
-		told[i] = make(&r, i);
+		facts[i] = make(&r, i);
 		expectState(&r, i, rdmaReset);
 	}
 	for (uint32_t i = 0; i < COUNT; i++) {
-		connectTo(&r, i, &told[i ^ 1]);
+		connectTo(&r, i, &facts[i ^ 1]);
 		expectState(&r, i, rdmaReadyToSend);
 	}
 	for (uint32_t i = 0; i < COUNT; i++) {
-		struct rigQueue q = rigQueue(&r, i, &told[i].end);
-		drive(&r, &q, &told[i ^ 1], AT + 64 * i);
+		struct rigQueue q = rigQueue(&r, i, &facts[i].end);
+		drive(&r, &q, &facts[i ^ 1], AT + 64 * i);
 		EXPECT_EQUAL(ginMlx5Swap(rigCqe(&q)->userIndex), 0x1000 + i);
 	}
 	rigClose(&r);
 }
 
-/* Shared memory stands in for that of a GPU: its descriptor for a dma-buf's. */
+/* Shared memory stands in for GPU memory, its descriptor for a dma-buf's. */
 static void *sharedPages(size_t bytes, int *fd)
 {
 	*fd = memfd_create("pages", MFD_CLOEXEC);
@@ -120,10 +121,7 @@ static void *sharedPages(size_t bytes, int *fd)
 	return pages;
 }
 
-/*
- * Queues and a window by dma-buf, which begin within it; with a descriptor that is none, by
- * address.
- */
+/* Queues and a window that begin within a dma-buf; without a valid descriptor, by address. */
 static void byDmabuf(int valid)
 {
 	enum { BEFORE = 2 * RDMA_PAGE };
@@ -132,7 +130,7 @@ static void byDmabuf(int valid)
 	char *memory = (char *)sharedPages(bytes, &fd) + BEFORE;
 	struct rdmaMemory window = {memory + rdmaSlabBytes(2, DEPTH), RIG_WINDOW, fd,
 				    BEFORE + rdmaSlabBytes(2, DEPTH)};
-	struct told told[2];
+	struct facts facts[2];
 	struct rig r;
 
 	rigMemory(&r, 2, DEPTH);
@@ -149,9 +147,9 @@ static void byDmabuf(int valid)
 	free(r.window);
 	r.window = window.address;
 	close(fd);
-	makePair(&r, told);
-	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
-	drive(&r, &q, &told[1], AT);
+	makePair(&r, facts);
+	struct rigQueue q = rigQueue(&r, 0, &facts[0].end);
+	drive(&r, &q, &facts[1], AT);
 	r.window = r.slab.memory.address = NULL;
 	rigClose(&r);
 }
@@ -169,17 +167,17 @@ static void noDmabuf(void)
 /* The deepest queue, all of it posted by one doorbell; and a depth that the device has not. */
 static void deep(void)
 {
-	struct told told[2];
+	struct facts facts[2];
 	struct rig r;
 
 	rigMemory(&r, 2, RDMA_MAX_DEPTH);
 	EXPECT_NIC(rigOpen(&r));
-	makePair(&r, told);
-	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
+	makePair(&r, facts);
+	struct rigQueue q = rigQueue(&r, 0, &facts[0].end);
 	for (uint32_t n = 0; n < RDMA_MAX_DEPTH - 1; n++) {
 		struct ginMlx5Slot slot = rigSlot(&q);
 		slot.flags = n % 1024 == 1023 || n == RDMA_MAX_DEPTH - 2 ? ginMlx5Signaled : 0;
-		rigStore(&q, ginMlx5FetchAdd(slot, there(&told[1], AT), here(&r, 0), 1));
+		rigStore(&q, ginMlx5FetchAdd(slot, there(&facts[1], AT), here(&r, 0), 1));
 	}
 	rigRing(&q);
 	EXPECT_EQUAL(rigAwait(&q), ginMlx5CqeRequest);
@@ -208,14 +206,14 @@ static void refusals(void)
 	rigClose(&r);
 }
 
-/* To whom no way leads. */
+/* A peer that cannot be reached. */
 static void unreachable(void)
 {
 	struct rig r;
 
 	rigMemory(&r, 1, DEPTH);
 	EXPECT_NIC(rigOpen(&r));
-	struct told far = make(&r, 0);
+	struct facts far = make(&r, 0);
 	far.address.ethernet = !far.address.ethernet;
 	EXPECT_REFUSED(nic->queueConnect(r.queues, 0, &far.address, &far.end, &rigPath, nicWhy),
 		       "choose ports of one network");
@@ -228,42 +226,42 @@ static void unreachable(void)
 	rigClose(&r);
 }
 
-/* A failed request, then what the state says; and queues that are made to fail. */
+/* A failed request and the queue's state after it; and queues that the test makes fail. */
 static void failures(void)
 {
-	struct told told[2];
+	struct facts facts[2];
 	struct rig r;
 
 	rigMemory(&r, 2, DEPTH);
 	EXPECT_NIC(rigOpen(&r));
-	makePair(&r, told);
-	struct rigQueue q = rigQueue(&r, 0, &told[0].end);
-	EXPECT_EQUAL(rigRun(&q, ginMlx5Write(rigSlot(&q), there(&told[1], RIG_WINDOW - 4),
+	makePair(&r, facts);
+	struct rigQueue q = rigQueue(&r, 0, &facts[0].end);
+	EXPECT_EQUAL(rigRun(&q, ginMlx5Write(rigSlot(&q), there(&facts[1], RIG_WINDOW - 4),
 					     here(&r, 0), 8)),
 		     ginMlx5CqeRequestError);
 	EXPECT_EQUAL(rigSyndrome(&q), ginMlx5RemoteAccess);
 	expectState(&r, 0, rdmaError);
 	EXPECT_NIC(nic->queueFail(r.queues, 1, nicWhy));
 	expectState(&r, 1, rdmaError);
-	q = rigQueue(&r, 1, &told[1].end);
+	q = rigQueue(&r, 1, &facts[1].end);
 	EXPECT_EQUAL(rigRun(&q, ginMlx5Nop(rigSlot(&q))), ginMlx5CqeRequestError);
 	EXPECT_EQUAL(rigSyndrome(&q), ginMlx5Flushed);
 	EXPECT_REFUSED(
-		nic->queueConnect(r.queues, 1, &told[0].address, &told[0].end, &rigPath, nicWhy),
+		nic->queueConnect(r.queues, 1, &facts[0].address, &facts[0].end, &rigPath, nicWhy),
 		"RST2INIT_QP: bad ");
 	rigClose(&r);
 }
 
-static void exchange(int fd, struct told *mine, struct told *peer)
+static void exchange(int fd, struct facts *mine, struct facts *peer)
 {
 	EXPECT_EQUAL(write(fd, mine, sizeof(*mine)), sizeof(*mine));
 	EXPECT_EQUAL(read(fd, peer, sizeof(*peer)), sizeof(*peer));
 }
 
-/* One of two processes: each drives its queue, and sees what the other has done. */
+/* One of two processes: each drives its queue, and checks the other's writes. */
 static void side(int fd, uint32_t which)
 {
-	struct told mine, peer;
+	struct facts mine, peer;
 	struct rig r;
 	uint64_t words[2];
 

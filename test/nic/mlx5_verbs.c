@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_verbs.c - what libmlx5 puts into its queues is what gin/core/mlx5.h makes, byte for byte
+ * mlx5_verbs.c - gin/core/mlx5.h makes the bytes that libmlx5 puts into its queues
  *
  * Each work request goes through ibv_post_send() and through ibv_wr_*(), in a loop on one device:
- * the send queue then has the bytes of our encoder, libmlx5's CQE says by our words what ibv_wc
- * says, and the data has moved. Runs on the software device (mlx5/dev/with-device), or on hardware.
+ * the send queue then has the bytes of our encoder, our words for libmlx5's CQE agree with ibv_wc,
+ * and the data has moved. Runs on the software device (mlx5/dev/with-device), or on hardware.
  */
 /* PACKAGES: libmlx5 libibverbs */
 #include "mlx5/cqe.h"
@@ -21,7 +21,7 @@
 
 enum { PORT = 1, WQES = 64, BYTES = 1 << 16, ROUNDS = 700, PATIENCE_S = 10 };
 
-/* One loop: what `sender` does happens at `receiver`. */
+/* One loop: requests of `sender` take effect at `receiver`. */
 struct loop {
 	const char *name;
 	struct ibv_qp *sender, *receiver;
@@ -39,10 +39,10 @@ struct device {
 	struct ibv_cq *sent, *received;
 	struct ibv_mr *mr;
 	int atomics;	 /* it has them */
-	uint8_t *memory; /* [2 * BYTES]: local, and what the peer's keys are for */
+	uint8_t *memory; /* [2 * BYTES]: local bytes, then the bytes of the peer's keys */
 };
 
-/* A work request, and how it is told to either side. */
+/* A work request, as both encoders get it. */
 struct request {
 	enum ibv_wr_opcode opcode;
 	uint32_t flags; /* IBV_SEND_ */
@@ -215,7 +215,10 @@ static void loopClose(struct loop *l)
 	EXPECT(!ibv_destroy_cq(device.sent) && !ibv_destroy_cq(device.received));
 }
 
-/* What libgin would store for the request, `wqe` two WQEBBs of zeros; returns how many it takes. */
+/*
+ * Stores libgin's WQE for the request into `wqe`, two WQEBBs of zeros; returns the number of
+ * WQEBBs.
+ */
 static uint32_t encode(const struct loop *l, const struct request *r, struct ginMlx5TwoWqebbs *wqe)
 {
 	struct ginMlx5Slot slot = {ginMlx5Queue(l->sender->qp_num), l->posted, 0};
@@ -300,7 +303,7 @@ static uint8_t *wqebbAt(const struct loop *l, uint32_t index)
 	       (size_t)(index % l->queue.sq.wqe_cnt) * GIN_MLX5_WQEBB_BYTES;
 }
 
-/* libmlx5 leaves in place what it does not need: zeros, as in what libgin stores. */
+/* libmlx5 leaves old bytes that it does not need: zero them, as libgin does. */
 static void clearNext(const struct loop *l)
 {
 	memset(wqebbAt(l, l->posted), 0, GIN_MLX5_WQEBB_BYTES);
@@ -326,7 +329,7 @@ static void compareWqe(const struct loop *l, const struct ginMlx5TwoWqebbs *ours
 	}
 }
 
-/* Posts it, and holds what stands in the queue and in the doorbell record against libgin's. */
+/* Posts the request, and compares the queue and the doorbell record with libgin's. */
 static void post(struct loop *l, const struct request *r)
 {
 	struct ginMlx5TwoWqebbs ours = {0};
@@ -374,7 +377,7 @@ static struct decodedCqe pollSent(struct loop *l, struct ibv_wc *wc, uint32_t fi
 	return c;
 }
 
-/* One request that is well, from post to completion. */
+/* One valid request, from post to completion. */
 static void complete(struct loop *l, const struct request *r)
 {
 	uint32_t first = l->posted;
@@ -466,7 +469,7 @@ static void atomics(struct loop *l)
 	complete(l, &r);
 	EXPECT_EQUAL(*old, 0x112233445566778d);
 	EXPECT_EQUAL(*word, 0xd0d1d2d3d4d5d6d7);
-	complete(l, &r); /* is not equal any more */
+	complete(l, &r); /* differs now */
 	EXPECT_EQUAL(*old, 0xd0d1d2d3d4d5d6d7);
 	EXPECT_EQUAL(*word, 0xd0d1d2d3d4d5d6d7);
 	printf("ok: %s: atomics\n", l->name);

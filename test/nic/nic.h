@@ -2,7 +2,7 @@
 /*
  * nic.h - for tests of libgin-rdma.so: its calls, and the software device's control socket
  *
- * Without mlx5/dev/with-device they run on what hardware there is, or are skipped.
+ * Without mlx5/dev/with-device they run on the machine's hardware, or are skipped.
  */
 #ifndef GIN_TEST_NIC_H
 #define GIN_TEST_NIC_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_part.h - a rank on route gdaki, and work requests posted by hand through what the host has
- * handed out
+ * nic_part.h - a rank on route gdaki, and work requests posted by hand through the host's
+ * structures
  */
 #ifndef GIN_TEST_NIC_PART_H
 #define GIN_TEST_NIC_PART_H
@@ -62,7 +62,7 @@ static inline void ring(struct ginSendQueue *q)
 			 __ATOMIC_RELEASE);
 }
 
-/* The opcode of the completion of all that was posted, or of an error. */
+/* The opcode of the completion of all posts, or of an error. */
 static inline uint32_t await(const struct ginSendQueue *q)
 {
 	time_t end = time(NULL) + PATIENCE_S;
@@ -102,7 +102,7 @@ static inline struct ginMlx5Memory dataAt(ginWindow_t window, int peer, uint64_t
 	return (struct ginMlx5Memory){part->nicAddress + offset, part->nicKey};
 }
 
-/* Rank, peer and context are told from each other by each byte's place. */
+/* Every byte encodes rank, peer, context and its place. */
 static inline uint8_t pattern(int from, int to, uint32_t context, uint32_t i)
 {
 	return (uint8_t)(from * 101 + to * 31 + (int)context * 7 + (int)i);
@@ -123,7 +123,9 @@ static inline uint64_t slotAt(int from, uint32_t context)
 	return ((uint64_t)from * CONTEXTS + context) * BYTES;
 }
 
-/* From a source that is no window of the others, into memory that begins somewhere in a page. */
+/*
+ * From a source that is in no window of all ranks, into memory that begins in the middle of a page.
+ */
 static inline void openPart(struct part *p, const ginConfig_t *config)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;

@@ -2,7 +2,7 @@
 /*
  * nic_rig.h - a port, a window and a slab of queues of libgin-rdma.so, driven by gin/core/mlx5.h
  *
- * What a GPU does, done by one thread.
+ * One thread does the work of a GPU.
  */
 #ifndef GIN_TEST_NIC_RIG_H
 #define GIN_TEST_NIC_RIG_H
@@ -56,7 +56,10 @@ static inline void rigMemory(struct rig *r, uint32_t count, uint32_t depth)
 	rigSlab(r, count, depth);
 }
 
-/* Up to the queues, which are not made yet; -1 and nicWhy, and what was opened stays. */
+/*
+ * Makes everything up to the queues. On failure returns -1 and nicWhy; objects that are open stay
+ * open.
+ */
 static inline int rigOpen(struct rig *r)
 {
 	const struct rdmaWanted wanted = {.device = "mlx5_0", .gid = -1};
@@ -131,7 +134,7 @@ static inline const struct ginMlx5Cqe *rigCqe(const struct rigQueue *q)
 	return (const void *)(q->memory + q->place.cqe);
 }
 
-/* The opcode of the completion of what was posted last, or of an error before. */
+/* The opcode of the last post's completion, or of an earlier error. */
 static inline uint32_t rigAwait(const struct rigQueue *q)
 {
 	time_t end = time(NULL) + RIG_PATIENCE_S;

@@ -2,13 +2,13 @@
 /*
  * alltoall.cc - the alltoall of a benchmark: every rank has a message for every rank
  *
- * Three ways: a thread per peer, a block per slice of the messages, and stores through pointers
- * where the peer is near with puts elsewhere. Nothing is reset between launches: each reads the
- * signals first and waits for what comes on top.
+ * Three ways: a thread per peer, a block per slice of the messages, and stores through pointers to
+ * near peers, puts to other peers. Nothing is reset between launches: each reads the signals first
+ * and waits for the increments.
  */
 #include "port.h"
 
-/* What `sender` has for `receiver`; never the poison's 0x5a. */
+/* The bytes of `sender` for `receiver`; never the poison's 0x5a. */
 GIN_FN unsigned char byteOf(uint64_t seed, uint32_t sender, uint32_t receiver, size_t i)
 {
 	unsigned char byte = static_cast<unsigned char>(mix(seed, sender, receiver, i));
@@ -24,7 +24,10 @@ struct Exchange {
 	GIN_FN size_t place(int rank) const { return static_cast<size_t>(rank) * bytes; }
 	GIN_FN int self() const { return rankOf(dc.rank); }
 
-	/* Of all blocks with this number, and apart from the others': they go on at once. */
+	/*
+	 * A barrier of all blocks with this number. The blocks' barriers are independent: they go
+	 * on concurrently.
+	 */
 	GIN_FN GinBarrier barrier() const { return {dc, ginTeamWorld(dc), ginBlockIndex()}; }
 
 	/* This block's share of every message, the last one's shorter, or none. */
@@ -42,7 +45,7 @@ struct Exchange {
 		return left < each ? left : each;
 	}
 
-	/* By all threads of the block, without waiting for anything more. */
+	/* Called by all threads of the block; waits for no other event. */
 	GIN_FN void take(int peer, size_t start, size_t count) const
 	{
 		const unsigned char *from = static_cast<const unsigned char *>(
@@ -81,7 +84,8 @@ struct ThreadPerPeer : Exchange {
 		Gin gin(dc, 0);
 		const uint64_t before = gin.readSignal(ginBlockIndex());
 
-		TRY(barrier().sync(GinCta{})); /* no peer puts before all have read and poisoned */
+		TRY(barrier().sync(
+			GinCta{})); /* no peer puts before all ranks have poisoned their targets */
 		TRY(putMine(gin));
 		TRY(gin.waitSignal(ginBlockIndex(), before + arrivals(), GinCta{}));
 		for (uint32_t p = 0; p < arrivals(); p++)
@@ -162,7 +166,7 @@ struct Hybrid : Exchange {
 		takeThose(false);
 		TRY(gin.flush(GinCta{}));
 		TRY(barrier().sync(GinCta{}));
-		takeThose(true); /* no signal has said that these are there */
+		takeThose(true); /* no signal covers these bytes */
 		return ginSuccess;
 	}
 };
@@ -172,7 +176,7 @@ struct Trial {
 	Rank &r;
 	Buffer send, receive, taken;
 	Results results;
-	Communicator device; /* last: nobody's kernel runs before all have made the rest */
+	Communicator device; /* last: no kernel runs before all ranks have made the rest */
 	uint64_t launches;
 
 	static Grid grid(const Rank &r) { return portGrid(r); }
@@ -187,7 +191,7 @@ struct Trial {
 
 	uint64_t seed() const { return portSeed() + launches; }
 
-	/* What this rank sends in this launch, or what is sent to it. */
+	/* The bytes that this rank sends in this launch, or receives. */
 	std::vector<unsigned char> messages(size_t bytes, bool received) const
 	{
 		std::vector<unsigned char> all(send.bytes, 0x5a);
@@ -234,7 +238,7 @@ static int run(const ginConfig_t *config)
 			trial.size(bytes);
 		if (r.device >= 0)
 			trial.size(1 << 20);
-		meet(r); /* nobody frees while another's kernel runs */
+		meet(r); /* no rank frees memory while another rank's kernel runs */
 	}
 	rankClose(r);
 	return 0;

@@ -2,7 +2,7 @@
 /*
  * elastic_barrier.cc - three habits of an elastic expert-parallel buffer
  *
- *  Barrier  puts on contexts 1 and up, no signals; flushes by other threads; the grid meets; then
+ *  Barrier  puts on contexts 1 and up, no signals; flushes by other threads; a grid barrier; then
  *	     strong signals on context 0 alone. They cover the puts of all contexts.
  *  Tails    tokens by puts, then one add at an offset: the high half counts tokens, the low half
  *	     says that no more come. The reader takes tokens up to the tail while more come.
@@ -10,7 +10,7 @@
  */
 #include "port.h"
 
-/* Threads of the grid meet. `word` counts arrivals of all rounds. */
+/* A barrier of the grid's threads. `word` counts arrivals of all rounds. */
 GIN_FN void gridMeet(uint32_t *word, uint32_t round)
 {
 	GinCta{}.sync();
@@ -116,7 +116,7 @@ struct Tails : Habit {
 		Gin gin(dc, 0);
 		const size_t part = static_cast<size_t>(tokens) * token;
 		ginOptions more;
-		uint32_t told = 0;
+		uint32_t announced = 0;
 
 		more.aggregate = true;
 		for (uint32_t t = 0; t < tokens; t++) {
@@ -126,11 +126,12 @@ struct Tails : Habit {
 				    GinNone{}, GinThread{}, more));
 			if (!last && t % 6 != 5)
 				continue;
-			TRY(gin.signal(rankOf(peer),
-				       GinSignalAddAt{words, dc.rank * 8,
-						      static_cast<uint64_t>(t + 1 - told) << 32 |
-							      (last ? 1u : 0u)}));
-			told = t + 1;
+			TRY(gin.signal(
+				rankOf(peer),
+				GinSignalAddAt{words, dc.rank * 8,
+					       static_cast<uint64_t>(t + 1 - announced) << 32 |
+						       (last ? 1u : 0u)}));
+			announced = t + 1;
 		}
 		return gin.flush();
 	}
@@ -168,7 +169,7 @@ struct Tails : Habit {
 	}
 };
 
-/* No byte of a word is 0, and the words are 0 before. */
+/* No byte of a word is 0; before the put the words are 0. */
 template <class Word> struct Notify : Habit {
 	enum { counts = 37 };
 
@@ -203,10 +204,7 @@ template <class Word> struct Notify : Habit {
 		return ginSuccess;
 	}
 
-	/*
-	 * A sender that had to flush before its words go out would wait here for ranks that do
-	 * likewise.
-	 */
+	/* Senders that had to flush before their words go out would wait for each other here. */
 	GIN_FN ginResult_t run() const
 	{
 		ginResult_t result = ginSuccess;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elastic_pipeline.cc - chunks around the ranks, and the calls that a large framework uses besides
+ * elastic_pipeline.cc - chunks around the ranks, and the other calls that a large framework uses
  *
  * Ring: every rank's message goes once around, added up on the way; a slot is sent on from where it
  * arrived and then given back to the left neighbour. Hierarchy: rails by put, the rest by pointer.
@@ -62,7 +62,7 @@ static void ringRounds(Rank &r, uint32_t chunks, uint32_t chunkWords)
 		for (size_t i = 0; i < sum.size(); i++)
 			EXPECT(sum[i] == widen(sumOf(&wanted[i % channels * words], words)));
 	}
-	meet(r); /* nobody frees while another's kernel runs */
+	meet(r); /* no rank frees memory while another rank's kernel runs */
 }
 
 static void hierarchyOf(Rank &r, uint32_t near, size_t words)

@@ -5,14 +5,14 @@
 
 #include "port.h"
 
-/* Kept by frameworks as one 16-byte word. */
+/* Frameworks keep it as one 16-byte word. */
 static_assert(sizeof(ginRequest) == 16, "a request is two words");
 
 static const uint64_t portLimit = 60000000000ull; /* ns */
 
 /*
- * A wait of one's own: look, and give up by one's own clock. The vote at the end lets all threads
- * of the coop return the same, and makes what the first one has seen theirs too.
+ * A wait of the program's own, which polls and gives up by its own clock. The vote at the end gives
+ * all threads of the coop one result, and lets them read what the first thread has acquired.
  */
 template <class Coop> GIN_FN ginResult_t awaitOwn(const Gin &gin, ginWindow_t window, size_t offset,
 						  uint64_t least, uint64_t nanoseconds, Coop coop)
@@ -50,8 +50,8 @@ GIN_FN void *blockScratch()
 
 /*
  * A block is a channel with a context of its own. Items are chunks on their way: item i of a rank
- * is chunk i % chunks of the message of the rank i / chunks to the left. It is sent on as item
- * i + chunks, until it has come back to where it began.
+ * is chunk i % chunks of the message of the rank i / chunks to the left. It is sent on as item i +
+ * chunks, until it is back at its first rank.
  *
  * A slot is held until its item has been sent on, `chunks` items later: fewer slots than chunks + 1
  * would wait for each other in a circle.
@@ -62,7 +62,7 @@ struct Ring {
 	ginDevComm dc;
 	ginWindow_t input, slots; /* [channel][chunk], [channel][slot] */
 	ginWindow_t credits;	  /* [channel]: slots that the right neighbour has given back */
-	ginWindow_t sums;	  /* [rank][channel]: what each has added up */
+	ginWindow_t sums;	  /* [rank][channel]: each rank's sums */
 	uint32_t *total;	  /* [channel][chunk] */
 	uint32_t chunks, words;	  /* of a chunk */
 
@@ -114,7 +114,7 @@ struct Ring {
 				  GinSignalAddAt{credits, creditAt(), count}, GinCta{});
 	}
 
-	/* `credit` is what the word was before the first item. */
+	/* `credit` is the word's value before the first item. */
 	GIN_FN ginResult_t sendItem(const Gin &gin, uint32_t item, uint64_t credit) const
 	{
 		if (item >= nSlots())
@@ -128,7 +128,7 @@ struct Ring {
 		return giveBack(gin, 1);
 	}
 
-	/* Several items may have come at once: the shadow follows. */
+	/* Several items may have come at once: updates the shadow. */
 	GIN_FN ginResult_t receiveItem(const Gin &gin, uint32_t item, uint64_t *arrived) const
 	{
 		uint64_t before, more;
@@ -144,12 +144,15 @@ struct Ring {
 		return ginSuccess;
 	}
 
-	/* All channels tell all ranks their sums, by threads, in the context that all share. */
+	/*
+	 * The threads of all channels send their sums to all ranks, in the context that all
+	 * channels share.
+	 */
 	GIN_FN ginResult_t tellSums(const Gin &shared) const
 	{
 		ginResult_t result = ginSuccess;
 		const size_t at = (dc.rank * ginGridSize() + ginBlockIndex()) * sizeof(uint64_t);
-		GinCta{}.sync(); /* a thread adds what others have written */
+		GinCta{}.sync(); /* a thread adds values that other threads have written */
 		for (uint32_t p = ginThreadIndex(); p < dc.nRanks; p += ginBlockSize()) {
 			uint32_t sum = 0;
 			for (uint32_t i = 0; i < chunks * words; i++)
@@ -161,7 +164,10 @@ struct Ring {
 		return ginAgree(GinCta{}, result);
 	}
 
-	/* One block for all: the shadow says how many are to come, the signal has to meet it. */
+	/*
+	 * One block for all channels: the shadow has the expected number of items, which the signal
+	 * must reach.
+	 */
 	GIN_FN ginResult_t awaitSums(const Gin &shared) const
 	{
 		ginOptions narrow;
@@ -186,7 +192,9 @@ struct Ring {
 			TRY(receiveItem(gin, item, &arrived));
 		}
 		TRY(giveBack(gin, chunks)); /* the chunks that end at this rank */
-		/* All are free again there too: the next launch may begin by using them. */
+		/*
+		 * The right neighbour's slots are free, too: the next launch may use them at once.
+		 */
 		TRY(awaitOwn(gin, credits, creditAt(), credit + items(), portLimit, GinCta{}));
 		TRY(gin.flush(GinWarp{}));
 		TRY(tellSums(shared));
@@ -229,7 +237,7 @@ struct Hierarchy {
 		return ginAgree(GinCta{}, result);
 	}
 
-	/* What the near rank has of its rail, to the same places here. */
+	/* Copies the near rank's bytes of its rail to the corresponding places of this rank. */
 	GIN_FN ginResult_t pullFrom(int world) const
 	{
 		if (isMember(dc, rail(), world))
@@ -261,7 +269,7 @@ struct Hierarchy {
 		for (uint32_t p = 0; p < near; p++)
 			TRY(pullFrom(ginTeamToWorld(dc, domain(), rankOf(p))));
 		TRY(gin.flush(GinWarp{}));
-		return nearby.sync(GinCta{}); /* all have pulled: the bytes may change */
+		return nearby.sync(GinCta{}); /* all ranks have copied: the bytes may change */
 	}
 };
 
@@ -309,12 +317,12 @@ struct Collect : Fetch {
 	}
 };
 
-/* One thread: nobody raises these words but it itself. */
+/* One thread, which alone raises these words. */
 struct Late {
 	ginDevComm dc;
 	ginWindow_t words;
 
-	/* Signal and word go up by 6 each, by the eight ways to say so. */
+	/* Signal and word go up by 6 each, in eight ways. */
 	GIN_FN ginResult_t raise(const Gin &gin, size_t at) const
 	{
 		const int self = rankOf(dc.rank);

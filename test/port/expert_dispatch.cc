@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* expert_dispatch.cc - rounds of dispatch and combine, each compared with what the seed says */
+/* expert_dispatch.cc - rounds of dispatch and combine, each compared with the values of the seed */
 #include <algorithm>
 
 #include "expert_dispatch.h"
@@ -87,7 +87,7 @@ struct Trial {
 		return out;
 	}
 
-	/* Every item that `from` has for the expert is there once, with its token. */
+	/* Every item from `from` for the expert is there once, with its token. */
 	void checkRows(uint32_t expert, uint32_t from, uint32_t count)
 	{
 		size_t row = at.inboxRow(half(), expert, from, 0);
@@ -155,7 +155,7 @@ static int run(const ginConfig_t *config)
 		for (int repeat = 0; repeat < 4; repeat++)
 			for (uint32_t near : innerSizes(trial.first.dc))
 				trial.once(near);
-		meet(r); /* nobody frees while another's kernel runs */
+		meet(r); /* no rank frees memory while another rank's kernel runs */
 	}
 	rankClose(r);
 	return 0;

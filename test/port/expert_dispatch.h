@@ -2,10 +2,10 @@
 /*
  * expert_dispatch.h - tokens to their experts and back, for low latency: the two kernels
  *
- * A warp sends a token's row to an expert as soon as it has a place for it there; whoever looks
- * after the expert then raises a signal by the number of rows, plus one so that none is seen too.
- * Rows to near ranks are stored through pointers, the same signal covers them. Experts are spread
- * over the contexts of two device communicators, kept in GPU memory.
+ * A warp sends a token's row to an expert as soon as it has a place for it there. The warp in
+ * charge of the expert then raises a signal by 1 + the number of rows, so that zero rows are seen,
+ * too. Rows to near ranks are stored through pointers, and the signal covers them as well. Experts
+ * are spread over the contexts of two device communicators, kept in GPU memory.
  *
  * Everything exists twice, and rounds alternate between the halves. A rank raises a signal of a
  * half again only after it has heard from the signal's owner that the owner reset it.
@@ -34,13 +34,13 @@ struct Layout {
 	}
 	GIN_FN size_t inboxRows() const { return 2ull * LOCAL_EXPERTS * ranks * items(); }
 
-	/* At the token's rank: what an expert makes of it. */
+	/* At the token's rank: an expert's answer. */
 	GIN_FN size_t answerRow(uint32_t half, uint32_t item) const
 	{
 		return half * items() + item;
 	}
 
-	/* Signals: rows have come for an expert; answers have come from one. */
+	/* Signals: rows for an expert have come; answers of an expert have come. */
 	GIN_FN uint32_t arrived(uint32_t half, uint32_t expert, uint32_t from) const
 	{
 		return (half * LOCAL_EXPERTS + expert % LOCAL_EXPERTS) * ranks + from;
@@ -52,7 +52,7 @@ struct Layout {
 	GIN_FN uint32_t signals() const { return 4 * LOCAL_EXPERTS * ranks; }
 };
 
-/* The token's row in `round`, and what an expert makes of it. */
+/* The token's row in `round`, and an expert's answer to it. */
 GIN_FN float tokenAt(uint64_t seed, uint32_t rank, uint32_t token, uint32_t i)
 {
 	return static_cast<float>(mix(seed, rank, token, i) % 16);
@@ -71,7 +71,7 @@ GIN_FN float weightOf(uint64_t seed, uint32_t rank, uint32_t item)
 	return static_cast<float>(mix(seed, rank, item, 1ull << 41) % 16) / 8;
 }
 
-/* What both kernels are given. */
+/* The arguments of both kernels. */
 struct Experts {
 	const ginDevComm *devices; /* in GPU memory */
 	Layout at;
@@ -90,7 +90,7 @@ struct Experts {
 	GIN_FN uint32_t self() const { return dc().rank; }
 	GIN_FN uint32_t rankOfExpert(uint32_t expert) const { return expert / LOCAL_EXPERTS; }
 
-	/* An expert's rows and signals keep to one context. */
+	/* An expert's rows and signals use one context. */
 	GIN_FN Gin lane(uint32_t expert) const
 	{
 		uint32_t lane = expert % LOCAL_EXPERTS % (DEVICES * CONTEXTS);
@@ -102,7 +102,10 @@ struct Experts {
 		return static_cast<T *>(ginPeerPointer(window, index * sizeof(T), rankOf(self())));
 	}
 
-	/* One row by all lanes: through a pointer to a near rank, else by a put without action. */
+	/*
+	 * Sends one row by all lanes of the warp: through a pointer to a near rank, otherwise by a
+	 * put without action.
+	 */
 	GIN_FN ginResult_t sendRow(const Gin &gin, uint32_t rank, ginWindow_t to, size_t toRow,
 				   ginWindow_t from, size_t fromRow) const
 	{
@@ -118,7 +121,7 @@ struct Experts {
 		return ginSuccess;
 	}
 
-	/* What this warp has sent may be written again. */
+	/* The rows that this warp has sent may be written again. */
 	GIN_FN ginResult_t flushLanes() const
 	{
 		for (uint32_t l = 0; l < DEVICES * CONTEXTS; l++)
@@ -130,7 +133,7 @@ struct Experts {
 struct Dispatch : Experts {
 	bool first; /* round: nobody has answered yet */
 
-	/* The next place at the expert, the same for all lanes. */
+	/* The next place at the expert, for all lanes of the warp. */
 	GIN_FN uint32_t claimSlot(uint32_t expert, uint32_t item) const
 	{
 		if (GinWarp{}.thread_rank() == 0) {
@@ -140,7 +143,7 @@ struct Dispatch : Experts {
 		}
 		GinWarp{}.sync();
 		uint32_t slot = claim[gridWarp()];
-		GinWarp{}.sync(); /* all have read it before the next one */
+		GinWarp{}.sync(); /* all threads have read it before the next one */
 		return slot;
 	}
 
@@ -186,7 +189,7 @@ struct Dispatch : Experts {
 					GinSignalAdd{id, count + 1ull}, GinNone{}, GinWarp{});
 	}
 
-	/* The wait needs only the sender: another's failure does not end it. */
+	/* The wait depends on the sender only: the failure of another rank does not end it. */
 	GIN_FN ginResult_t receive(uint32_t expert, uint32_t from) const
 	{
 		const Gin gin = lane(expert);
@@ -196,7 +199,7 @@ struct Dispatch : Experts {
 
 		TRY(gin.waitSignal(id, 1, GinWarp{}, options));
 		uint64_t value = gin.readSignal(id);
-		GinWarp{}.sync(); /* all have read it before it is reset */
+		GinWarp{}.sync(); /* all threads have read it before it is reset */
 		if (GinWarp{}.thread_rank() == 0) {
 			counts[expert % LOCAL_EXPERTS * at.ranks + from] =
 				static_cast<uint32_t>(value - 1);
@@ -205,11 +208,12 @@ struct Dispatch : Experts {
 		return ginSuccess;
 	}
 
-	/* Answers of the last round have been waited for by several warps: reset them here. */
+	/* Several warps have waited for the last round's answers: resets the signals here. */
 	GIN_FN ginResult_t cleanLast(uint32_t expert) const
 	{
 		const uint32_t id = at.answered(1 - half, expert);
-		TRY(lane(expert).waitSignal(id, 1, GinWarp{})); /* also from where nobody waited */
+		TRY(lane(expert).waitSignal(id, 1,
+					    GinWarp{})); /* also signals for which no warp waited */
 		if (GinWarp{}.thread_rank() == 0)
 			lane(expert).resetSignal(id);
 		return ginSuccess;

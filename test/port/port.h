@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port.h - what the ports share: programs in the manner of kernels written for NCCL's ncclGin
+ * port.h - shared code of the ports: programs in the manner of kernels written for NCCL's ncclGin
  *
- * Each port is a functor with run(), which every thread of a launch executes and which returns what
- * went wrong first. Data comes from a seed, so that a failure can be seen again: SEED=n, the same
- * on all ranks, chooses another.
+ * Each port is a functor with run(), which every thread of a launch executes and which returns the
+ * first error. Data comes from a seed, so that a failure can be repeated: SEED=n, equal on all
+ * ranks, chooses another seed.
  */
 #ifndef GIN_TEST_PORT_H
 #define GIN_TEST_PORT_H
@@ -48,7 +48,7 @@ GIN_FN uint32_t gridWarps()
 	return ginGridSize() * warpsPerBlock();
 }
 
-/* What a team call for an int wants of an unsigned rank. */
+/* Converts an unsigned rank for a team call that takes an int. */
 GIN_FN int rankOf(uint32_t rank)
 {
 	return static_cast<int>(rank);
@@ -74,7 +74,7 @@ GIN_FN bool isMember(const ginDevComm &dc, ginTeam team, int world)
 	return ginTeamFromWorld(dc, team, world) >= 0;
 }
 
-/* Loops of one's own on a host leave the core to the thread that they wait for. */
+/* On a host, polling loops of the program give the core to the thread for which they wait. */
 GIN_FN void relax()
 {
 #if !GIN_ON_GPU
@@ -83,7 +83,8 @@ GIN_FN void relax()
 }
 
 /*
- * A counter of this rank's threads: a thread that sees the sum sees what came before each addition.
+ * A counter of this rank's threads: a thread that sees the sum sees all stores before each
+ * addition.
  */
 GIN_FN uint32_t fetchAdd(uint32_t *word, uint32_t value)
 {
@@ -97,7 +98,7 @@ GIN_FN uint32_t fetchAdd(uint32_t *word, uint32_t value)
 #endif
 }
 
-/* Bits without a pattern, from four numbers. */
+/* Pseudo-random bits from four numbers. */
 GIN_FN uint64_t mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t x = seed + 0x9e3779b97f4a7c15ull * (a + 1);
@@ -117,13 +118,13 @@ struct Grid {
 	uint32_t blocks, threads;
 };
 
-/* Few threads on a host, and no multiple of its warps. */
+/* Few threads on a host, not a multiple of the warp size. */
 inline Grid portGrid(const Rank &r)
 {
 	return r.device < 0 ? Grid{2, 6} : Grid{4, 128};
 }
 
-/* A device communicator with all that can be required. */
+/* A device communicator with all options. */
 struct Communicator {
 	Rank &rank;
 	ginDevComm dc;

@@ -2,13 +2,13 @@
 /*
  * rmsnorm.cc - a sum over the ranks and an RMS norm in one kernel, with its own communication
  *
- * Every rank holds a part of all rows, to be added up, as after a matrix product that was split
- * over the ranks. An alltoall takes the parts of a row to the rank that owns it; that one adds and
- * normalises; and its rows go back to everybody. A block looks after the same rows throughout, in a
- * context of its own, so that blocks never wait for each other.
+ * Every rank has an addend of all rows, as after a matrix product that is split over the ranks. An
+ * alltoall sends the addends of a row to the rank that owns it, which adds and normalises them, and
+ * sends the row to all ranks. A block processes its rows from start to end, in a context of its
+ * own, so that blocks never wait for each other.
  *
- * The result is compared with doubles on the host. Parts are multiples of 1/64 below 1, so that
- * they add up exactly. What is left, in roundings of 2^-24 relative: one for each square that is
+ * The result is compared with doubles on the host. Addends are multiples of 1/64 below 1, so that
+ * the sum is exact. The remaining relative roundings of 2^-24 are: one for each square that is
  * added to the others, one for the mean and one for epsilon, all of which the root halves; one each
  * for the root, its reciprocal and two products. The tolerance, length * 2^-24 + 2^-21, is less
  * than twice that.
@@ -34,19 +34,19 @@ GIN_FN float weightOf(uint32_t column)
 
 struct Norm {
 	ginDevComm dc;
-	ginWindow_t parts; /* all rows, this rank's part of each */
-	ginWindow_t inbox; /* own rows, the part of each rank */
+	ginWindow_t parts; /* all rows, this rank's addends */
+	ginWindow_t inbox; /* own rows, the addends of each rank */
 	ginWindow_t mine;  /* own rows, normalised */
 	ginWindow_t out;   /* all rows, normalised */
 	float *scratch;	   /* a word for each thread */
-	uint32_t rows;	   /* that a rank owns */
+	uint32_t rows;	   /* rows that a rank owns */
 	uint32_t length;
 
 	GIN_FN int self() const { return rankOf(dc.rank); }
 	GIN_FN uint32_t firstRow() const { return rows * ginBlockIndex() / ginGridSize(); }
 	GIN_FN uint32_t endRow() const { return rows * (ginBlockIndex() + 1) / ginGridSize(); }
 
-	/* Where row `row` of the rows of `owner` begins, where rows lie one after the other. */
+	/* The offset of row `row` of `owner`, if rows lie one after the other. */
 	GIN_FN size_t place(int owner, uint32_t row) const
 	{
 		return (static_cast<size_t>(owner) * rows + row) * length * sizeof(float);
@@ -59,7 +59,7 @@ struct Norm {
 		return static_cast<float *>(ginPeerPointer(window, place(owner, row), self()));
 	}
 
-	/* Every put says for itself that it has come: weak signals will do. */
+	/* Every put has its own signal: weak signals suffice. */
 	GIN_FN ginResult_t sendParts(const Gin &gin) const
 	{
 		for (uint32_t p = 0; p < dc.nRanks; p++) {
@@ -82,7 +82,7 @@ struct Norm {
 		return ginSuccess;
 	}
 
-	/* The sum of what the threads of the block say, for all of them. */
+	/* The sum of the values of the block's threads, for all of them. */
 	GIN_FN float sumOfBlock(float value) const
 	{
 		float *own = scratch + static_cast<size_t>(ginBlockIndex()) * ginBlockSize();
@@ -92,7 +92,7 @@ struct Norm {
 		GinCta{}.sync();
 		for (uint32_t t = 0; t < ginBlockSize(); t++)
 			sum += own[t];
-		GinCta{}.sync(); /* all have read it before the next row */
+		GinCta{}.sync(); /* all threads have read it before the next row */
 		return sum;
 	}
 
@@ -199,7 +199,7 @@ static void norms(Rank &r, uint32_t rows, uint32_t length)
 			   reinterpret_cast<float *>(scratch.ptr), rows, length});
 		trial.compare(readFrom<float>(out));
 	}
-	meet(r); /* nobody frees while another's kernel runs */
+	meet(r); /* no rank frees memory while another rank's kernel runs */
 }
 
 static int run(const ginConfig_t *config)

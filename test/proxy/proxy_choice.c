@@ -180,7 +180,7 @@ static int asHosts(const ginConfig_t *config)
 	return expectFailures;
 }
 
-/* One of the two rules the network out: the pair has no route, and both ends have a reason. */
+/* One of two ranks excludes the network: the pair has no route, and both ranks have a reason. */
 static int oneWithout(const ginConfig_t *config)
 {
 	if (config->rank)
@@ -208,7 +208,7 @@ static int twoProviders(const ginConfig_t *config)
 	return expectFailures;
 }
 
-/* What is named and does not work fails the communicator, on every rank. */
+/* A transport that is named and does not work fails the communicator, on every rank. */
 static int noProvider(const ginConfig_t *config)
 {
 	ginConfig_t host = *config;

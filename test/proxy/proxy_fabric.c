@@ -2,8 +2,8 @@
 /*
  * proxy_fabric.c - libgin-ofi.so by the calls of fabric.h, between two fabrics of this process
  *
- * The receiver has two ends, as with two threads of the proxy. A receiver of plain writes sees no
- * event, so only the descriptor of arm() tells it that data comes.
+ * The receiver has two endpoints, as with two threads of the proxy. A receiver of plain writes gets
+ * no event: only the descriptor of arm() shows that data comes.
  */
 /* NEEDS: libgin-ofi.so */
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ struct side {
 	char *memory;
 	struct fabricRegion *region;
 	struct fabricKey key;
-	int done, messages, immediates; /* events of the ends */
+	int done, messages, immediates; /* events of the endpoints */
 	uint64_t immediate;
 	int fails, failed; /* transfers may fail; how many have */
 };
@@ -100,7 +100,7 @@ static void pollSide(struct side *s)
 
 struct pair {
 	struct side from, to;
-	uint64_t peer; /* end 0 of `to` */
+	uint64_t peer; /* endpoint 0 of `to` */
 	int done;
 };
 
@@ -239,7 +239,7 @@ static void many(const char *provider)
 	closePair(&p);
 }
 
-/* The receiver is closed: no write of a batch is reported as done well, and none is forgotten. */
+/* The receiver is closed: no write of a batch is reported as successful, and none is forgotten. */
 static void manyFail(const char *provider)
 {
 	struct pair p;

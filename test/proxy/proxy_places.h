@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * proxy_places.h - places of 32 bytes that are filled through the proxy in every way, and looked at
- */
+/* proxy_places.h - fills places of 32 bytes through the proxy in every way, and checks them */
 #ifndef GIN_TEST_PROXY_PLACES_H
 #define GIN_TEST_PROXY_PLACES_H
 
 #include "suite.h"
 
-/* How the bytes of a place come there; places are taken in turn. */
+/* How the bytes of a place arrive; the ways alternate from place to place. */
 enum Way {
 	asValue = 8, /* below: values of several sizes */
 	withSignal = 8,
@@ -45,7 +43,7 @@ GIN_FN uint32_t valueBytes(uint64_t place)
 	return 0x08201f1408070401ull >> (place % 8 * 8) & 0xff;
 }
 
-/* Of them so many are written at the target; the rest is poison. */
+/* The number of bytes that are written at the target; the rest is poison. */
 GIN_FN uint32_t bytesAtTarget(uint64_t place)
 {
 	switch (place % WAYS) {
@@ -65,7 +63,7 @@ GIN_FN uint32_t bytesAtTarget(uint64_t place)
 	return valueBytes(place);
 }
 
-/* What is put from memory is that of round 0: it is not written again. */
+/* Puts from memory send the bytes of round 0 always: the source is not written again. */
 GIN_FN uint32_t roundAtTarget(uint64_t place, uint32_t round)
 {
 	uint64_t way = place % WAYS;
@@ -81,7 +79,7 @@ struct Windows {
 	char *targetAt, *sourceAt, *gotAt;
 };
 
-/* All places of a round, by all threads; each waits for its own at the end. */
+/* All threads post all places of a round; at the end each waits for its own posts. */
 struct PostRound {
 	ginDevComm dc;
 	Windows at;
@@ -156,7 +154,7 @@ struct PostRound {
 	}
 };
 
-/* Bytes that are not what they should be. */
+/* Counts wrong bytes. */
 struct CountWrong {
 	ginDevComm dc;
 	Windows at;
@@ -211,7 +209,7 @@ inline uint64_t number(const char *name, uint64_t preset)
 	return text ? strtoull(text, nullptr, 10) : preset;
 }
 
-/* What stands in a test's way here is this program itself. */
+/* In these tests the program itself drives the proxy. */
 inline bool isCallerDriven()
 {
 	return number("GIN_PROXY_THREADS", 1) == 0;

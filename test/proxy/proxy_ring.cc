@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proxy_ring.cc - many descriptors of many threads through one ring, every byte looked at
+ * proxy_ring.cc - many descriptors of many threads through one ring; every byte is checked
  *
  *	DESCRIPTORS=n	how many each rank posts; GRID, BLOCK: by how many threads; QUEUE_DEPTH (16)
- *	MEMORY=host	windows in host memory, where CPUs copy: on a GPU the copy engines do else
+ *	MEMORY=host	windows in host memory, where CPUs copy; on a GPU copy engines do
  *	SEED=n		with GIN_PROXY_THREADS=0: when this program calls ginCommProgress()
  *
  * Every pair of ranks has the proxy route. With GIN_PROXY_THREADS=0 the ring is emptied at random
@@ -15,7 +15,7 @@
 #include <random>
 #include <thread>
 
-/* Empties the rings, at random times, as long as it lives; nothing where the proxy has threads. */
+/* Empties the rings at random times, as long as it lives; does nothing if the proxy has threads. */
 class Progress
 {
 public:
@@ -60,7 +60,7 @@ private:
 	}
 };
 
-/* A device communicator whose context has the least ring, unless QUEUE_DEPTH says another. */
+/* A device communicator whose context has the smallest ring, or one of QUEUE_DEPTH descriptors. */
 static ginDevComm openRing(Rank &r, uint32_t depth, uint32_t contexts = 1)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
@@ -142,13 +142,11 @@ static void everyByte(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 }
 
-/*
- * Nobody empties the ring: what has room is posted, the rest times out and is as if never called.
- */
+/* No thread empties the ring: calls that find room post, the others time out and have no effect. */
 struct PostUntilFull {
 	ginDevComm dc;
 	uint32_t tries;
-	uint64_t *results; /* by thread: posts, the sum of their values, and of other errors */
+	uint64_t *results; /* by thread: posts, sum of values, other errors */
 
 	GIN_FN void operator()() const
 	{
@@ -168,7 +166,7 @@ struct PostUntilFull {
 	}
 };
 
-/* Flush and wait, of what has been posted: with a timeout, or until it is done. */
+/* Flushes and waits for the posts: with a timeout, or until they are done. */
 struct FlushAndWait {
 	ginDevComm dc;
 	uint64_t timeout;
@@ -229,9 +227,9 @@ static void timeoutsReserveNothing(Rank &r)
 struct FetchOrLeave {
 	ginDevComm dc;
 	ginWindow_t words;
-	uint64_t *olds; /* how often each old value was seen */
+	uint64_t *olds; /* the count of each old value */
 	uint32_t times;
-	uint64_t timeout, patience; /* of calls in turn, ns; 0: no limit */
+	uint64_t timeout, patience; /* of alternating calls, ns; 0: no limit */
 	uint64_t *results;
 
 	GIN_FN void operator()() const
@@ -272,12 +270,12 @@ static void placesOfResults(Rank &r)
 		EXPECT(sumOf(results, 1, 2) == 0);
 		seen = sumOf(results, 0, 2);
 		EXPECT(seen >= calls / 4);
-		body.timeout = 0; /* every place is there again, or these would not end */
+		body.timeout = 0; /* every slot is free again: otherwise these would not end */
 		launch(r, grid, block, body);
 		EXPECT(sumOf(results, 1, 2) == 0 && sumOf(results, 0, 2) == calls / 2);
 		seen += calls / 2;
 		settleRing(r, dc);
-		meet(r); /* others wait for what this rank has yet to tell */
+		meet(r); /* others wait for later signals of this rank */
 	}
 	copyBytes(r, &sum, words.ptr, 8);
 	EXPECT(sum >= seen && sum <= calls);
@@ -306,7 +304,7 @@ static void allPlacesAreLeft(Rank &r)
 	words.write(std::vector<unsigned char>(8, 0));
 	for (int round = 0; round < 2; round++) { /* the second finds no slot, and posts nothing */
 		launch(r, grid, block, body);
-		EXPECT(results.all(0)); /* no call got its value, and nothing else went wrong */
+		EXPECT(results.all(0)); /* no call got its value, and no other error occurred */
 	}
 	body.timeout = body.patience = 100000000000ull;
 	{
@@ -327,7 +325,9 @@ struct Wrong {
 	uint32_t counter;
 };
 
-/* Context 0 puts where no window is, or names no counter; context 1 puts as it should. */
+/*
+ * Context 0 puts outside of windows, or to a counter that does not exist; context 1 puts correctly.
+ */
 struct PutWrong {
 	ginDevComm dc;
 	ginWindow_t target, source, words;
@@ -354,8 +354,8 @@ struct PutWrong {
 };
 
 /*
- * What is in no window, or does not fit its field of a descriptor: cut to the field, it would be
- * right.
+ * Arguments in no window, or too large for their field of a descriptor: cut to the field, they
+ * would be right.
  */
 static const Wrong wrongs[] = {
 	{57, 0, 8, 0},
@@ -419,7 +419,7 @@ struct PutUntaken {
 	}
 };
 
-/* No thread empties the ring: ginDevCommDestroy() does what is posted and not taken. */
+/* No thread empties the ring: ginDevCommDestroy() completes posts that are not taken yet. */
 static void destructionDoesWhatIsPosted(Rank &r)
 {
 	const uint32_t puts = 16;
@@ -493,7 +493,7 @@ static void callsWithoutRoomKeepNoSlot(Rank &r)
 	CHECK(ginDevCommDestroy(r.comm, &dc));
 }
 
-/* Puts from memory of which no window is named: the proxy searches all windows for it. */
+/* Puts from memory without a window argument: the proxy searches all windows for it. */
 struct PutFromAnywhere {
 	ginDevComm dc;
 	ginWindow_t target;
@@ -512,8 +512,8 @@ struct PutFromAnywhere {
 };
 
 /*
- * The source is in the window that was registered last. The search for it also reads the windows
- * before it, which are deregistered meanwhile.
+ * The source is in the last registered window. The search also reads the earlier windows, which are
+ * deregistered meanwhile.
  */
 static void windowsGoDuringSearches(Rank &r)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proxy_stale.cc - payloads that go by the proxy as soon as they are written: is what arrives
- * fresh?
+ * proxy_stale.cc - payloads that go by the proxy as soon as they are written: do fresh bytes
+ * arrive?
  *
  *	ROUNDS=n	of each block in a launch (200 on host threads, 1000 on a GPU)
- *	FOR_S=n		launches follow each other for so many seconds (one launch)
+ *	FOR_S=n		launches follow each other for that many seconds (one launch)
  *	GRID=n		blocks, each a channel of its own (3 on host threads, 64 on a GPU)
  *	MEMORY=host	windows in host memory: the source is released to the system, not the GPU
  *
@@ -54,7 +54,7 @@ struct Stale {
 			*reinterpret_cast<uint64_t *>(slot + at) = word(self, round, at);
 	}
 
-	/* Of what is sent of a word, the last of a payload perhaps. */
+	/* A mask of the bytes of a word that are sent; the last word of a payload may be cut. */
 	GIN_FN bool differs(const char *seen, uint64_t expected, uint32_t bytes) const
 	{
 		uint64_t wrong = 0;
@@ -65,7 +65,7 @@ struct Stale {
 		return wrong != 0;
 	}
 
-	/* To all threads of the block. */
+	/* Gives the value to all threads of the block. */
 	GIN_FN bool isStale(uint32_t round) const
 	{
 		const char *slot = in + base();
@@ -78,7 +78,7 @@ struct Stale {
 
 	GIN_FN ginResult_t send(const Gin &gin, uint32_t round) const
 	{
-		ginResult_t result = gin.waitSignal(1, round, GinCta{}); /* it was looked at */
+		ginResult_t result = gin.waitSignal(1, round, GinCta{}); /* it was checked */
 		if (result == ginSuccess)
 			result = gin.put(rightOf(dc), target, base(), source, base(),
 					 bytesOf(round), GinSignalInc{0}, GinNone{}, GinCta{});
@@ -123,7 +123,7 @@ static uint32_t setting(const char *name, uint32_t preset)
 	return text ? static_cast<uint32_t>(atoi(text)) : preset;
 }
 
-/* As rank 0's clock has it. */
+/* The time of rank 0's clock. */
 static bool isOver(Rank &r, time_t start)
 {
 	unsigned char mine = time(nullptr) - start >= static_cast<time_t>(setting("FOR_S", 0));
@@ -146,7 +146,7 @@ static uint32_t stress(Rank &r, uint32_t grid, uint32_t block, uint64_t *count)
 	ginErrorRecord_t record;
 	uint32_t done = 0;
 
-	meet(r); /* nobody allocates while another's kernel waits */
+	meet(r); /* no rank allocates while another rank's kernel waits */
 	do {
 		launch(r, grid, block,
 		       Stale{device.dc, target.window, source.window, target.ptr, source.ptr, done,

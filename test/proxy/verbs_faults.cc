@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_faults.cc - a NIC fails while ranks put: what has been flushed or signaled is there, every
- * later call fails, every wait ends, and the sentence names the reason
+ * verbs_faults.cc - a NIC fails while ranks put: puts that were flushed or signaled are there,
+ * every later call fails, every wait ends, and the sentence names the reason
  *
  *	EXPECT_WORDS=words	in the log of one rank at least: both may know the peer's reason
  *	ROUNDS=n		after which the test ends without a fault (100000)
@@ -61,7 +61,7 @@ struct PutRounds {
 	}
 
 	/*
-	 * The put may be posted before the rank tells its kernels of the loss: then the flush
+	 * The put may be posted before the rank notifies its kernels of the loss: then the flush
 	 * fails.
 	 */
 	GIN_FN ginResult_t putToLost(const Gin &gin) const
@@ -82,7 +82,7 @@ struct PutRounds {
 	}
 };
 
-/* Of both ranks, which are threads. */
+/* The words of both ranks, which are threads. */
 static uint64_t *windows[RANKS];
 static uint64_t flushed[RANKS];
 static int done;
@@ -104,7 +104,7 @@ static void expectReason(Rank &r)
 
 	CHECK(ginCommGetAsyncError(r.comm, &async));
 	EXPECT(async == ginErrorPeer);
-	/* The sentence of the rank that has found its peer lost first. */
+	/* The sentence of the rank that finds its peer lost first. */
 	EXPECT(strstr(ginGetLastError(), "rank 0 (host ") ||
 	       strstr(ginGetLastError(), "rank 1 (host "));
 	printf("rank %d: %s\n", r.rank, ginGetLastError());
@@ -146,7 +146,7 @@ static int run(const ginConfig_t *config)
 	return 0;
 }
 
-/* The ranks in a process of their own. Returns what it writes to standard error. */
+/* Runs the ranks in a process of their own. Returns its standard error. */
 static std::string logOfRanks()
 {
 	char path[] = "/tmp/gin-faults-XXXXXX", text[65536];

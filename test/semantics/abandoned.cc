@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abandoned.cc - communicators that fail one after the other, in processes that go on: no
- * descriptor and no mapping of libgin adds up
+ * abandoned.cc - communicators fail one after the other in processes that go on: descriptors and
+ * mappings of libgin do not add up
  *
  *	abandoned [--threads|--forks]	two ranks, which are processes by default
  *
@@ -32,7 +32,7 @@ static Made make(const ginConfig_t *config)
 	return made;
 }
 
-/* Results are the error of the communicator. */
+/* Calls return the error of the communicator. */
 static void destroy(Made *made)
 {
 	if (!made->comm)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * churn.cc - communicators come and go; in most rounds a rank is killed, or aborts, at a random
- * moment of a whole life: all other ranks end by themselves, and nothing is left
+ * churn.cc - communicators are made and destroyed; in most rounds a rank is killed, or aborts, at a
+ * random moment of the communicator's life: all other ranks end by themselves, and nothing is left
  *
  *	churn --forks N		ranks are processes, which meet at GIN_ROOT: kills and aborts
  *	churn --threads N	ranks are threads: aborts
  *
- * ROUNDS lives, 20 by default. SEED gives the moments; a run prints it.
+ * ROUNDS lives, 20 by default. SEED determines the moments; a run prints it.
  */
 #include "files.h"
 #include "test/launch/bootstrap.h"
@@ -53,7 +53,7 @@ static uint64_t randomNumber()
 	return seed >> 33;
 }
 
-/* Every fourth round is calm; it says how long a life takes. */
+/* Every fourth round has no fault; it measures the duration of a life. */
 static Plan makePlan(int nRanks)
 {
 	Plan made = {CALM, 0, 0};
@@ -102,7 +102,7 @@ public:
 	}
 };
 
-/* Puts to the right, in turn with a barrier of all ranks. */
+/* Puts to the right neighbour alternate with a barrier of all ranks. */
 struct Laps {
 	ginDevComm dc;
 	ginWindow_t inbox, outbox;
@@ -135,7 +135,7 @@ static std::vector<unsigned char> patternOf(int rank, uint32_t number)
 	return bytes;
 }
 
-/* One communicator with all that it can have, until the first call that fails. */
+/* One communicator with all kinds of objects, until the first call that fails. */
 struct Life {
 	Disturber disturber;
 	Rank r = {};
@@ -225,7 +225,7 @@ struct Life {
 		split();
 	}
 
-	/* Nothing here may hang or crash, however far the life came. */
+	/* None of these calls may hang or crash, at any stage of the life. */
 	void end()
 	{
 		if (half)

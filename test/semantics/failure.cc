@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure.cc - ranks that die, abort, do not come or are masked: every other rank ends by itself,
- * with an error that names the one; and what is refused while a kernel waits
+ * failure.cc - ranks die, abort, do not come or are masked: every other rank ends by itself, with
+ * an error that names the rank; and calls that are refused while a kernel waits
  *
- * The ranks are forked here (ranks.h), so that nobody kills the survivors for them.
+ * This program forks the ranks (ranks.h): a launcher would kill the survivors.
  */
 #include "harness.h"
 
@@ -20,7 +20,7 @@ enum { VICTIM = 1, RANKS = 3 };
  */
 constexpr uint64_t PATIENCE = 60000000000;
 
-/* Waits for a signal that nobody sends. */
+/* Waits for a signal that no rank sends. */
 struct WaitForever {
 	ginDevComm dc;
 	uint64_t *results;
@@ -44,7 +44,7 @@ struct SignalPeer {
 	}
 };
 
-/* Waits that depend on one peer, and puts that count, when the victim is gone. */
+/* Waits that depend on one peer, and puts that raise counters, when the victim is gone. */
 struct DependOn {
 	ginDevComm dc;
 	uint32_t other; /* a rank that is well */
@@ -93,7 +93,7 @@ static void expectDependence(Rank &r, Device &device, ginWindow_t window, ginPac
 }
 
 /*
- * Failed calls to the victim and transfers to a living rank, in turn, for several laps of a ring.
+ * Failed calls to the victim alternate with transfers to a living rank, for several laps of a ring.
  */
 struct GoOn {
 	ginDevComm dc;
@@ -170,7 +170,7 @@ struct TeamBarrier {
 	}
 
 	/*
-	 * Often there is something to drain: the arrival waits for it. Signal 0 must not be used
+	 * Often a transfer is in flight, and the arrival waits for it. Signal 0 must not be used
 	 * here: the peer may still be in DependOn, which expects that signal 0 never arrives.
 	 */
 	GIN_FN ginResult_t rounds(const Gin &gin, const GinBarrier &barrier) const
@@ -201,7 +201,7 @@ static bool said(const char *words)
 
 enum { MANY = 1 << 20 }; /* more than any other test here adds to signal 0 */
 
-/* A wait that names no peers. */
+/* A wait that depends on no peer. */
 struct WaitBriefly {
 	ginDevComm dc;
 	uint64_t *results;
@@ -212,7 +212,7 @@ struct WaitBriefly {
 	}
 };
 
-/* The failure of a rank that is masked does not end it. */
+/* The failure of a masked rank does not end the wait. */
 static void expectWaitsGoOn(Rank &r, Device &device)
 {
 	Results results(r, 1);
@@ -290,7 +290,7 @@ struct Waiting {
 	}
 };
 
-/* In a communicator that has failed, a wait for ranks that are well goes on; it must end first. */
+/* In a failed communicator, a wait for living ranks goes on; it must end first. */
 static void expectNotDestroyed(Rank &r, Device &device)
 {
 	Results result(r, 1);
@@ -302,7 +302,7 @@ static void expectNotDestroyed(Rank &r, Device &device)
 	EXPECT(result.all(ginSuccess));
 }
 
-/* What a survivor sees: in the kernel, at the host, and in calls made afterwards. */
+/* Checks the errors of a survivor: in the kernel, at the host, and in later calls. */
 static void expectPeerLost(Rank &r, Device &device, Results &results, const char *words)
 {
 	ginResult_t async;
@@ -376,7 +376,7 @@ static void awaitDeath(Rank &r)
 	EXPECT(error == ginErrorPeer && said("rank 1 (host "));
 }
 
-/* The victim is alive while the others do without it, and reaches them. Then it dies. */
+/* The others have masked the victim, which is alive and reaches them. Then it dies. */
 static int maskedRank(const ginConfig_t *config)
 {
 	ginResult_t async;
@@ -446,11 +446,11 @@ static int killedParent(const ginConfig_t *config)
 	rankOpen(r, config);
 	if (r.rank == VICTIM) {
 		if (fork()) {
-			usleep(100000); /* the child is about */
+			usleep(100000); /* the child runs */
 			raise(SIGKILL);
 		}
 		for (int fd = 0; fd < 3; fd++)
-			close(fd); /* nobody waits for its output */
+			close(fd); /* no reader waits for its output */
 		alarm(70);	   /* longer than the test may take */
 		pause();
 	}

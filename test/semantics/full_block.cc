@@ -4,7 +4,7 @@
  *
  * A kernel launches with 1,024 threads if it takes at most 64 registers, device calls included. The
  * five kernels of bench/registers run with 1,024 threads without launch bounds. There are more
- * blocks than fit on the GPU at one time. The host checks what arrived.
+ * blocks than fit on the GPU at a time. The host checks the received bytes.
  */
 /* COMPILE: -O0 */
 #include "suite.h"

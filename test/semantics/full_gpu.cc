@@ -18,8 +18,8 @@ enum { BYTES = 4096, VALUES = 5, CONTEXTS = 8 };
 static const uint32_t valueBytes[VALUES] = {1, 4, 8, 12, 32};
 
 /*
- * Where block `block` of rank `from` has its bytes at a target, and one value of each size after
- * these.
+ * The offset of the bytes of block `block` of rank `from` at a target; one value of each size
+ * follows.
  */
 struct Layout {
 	uint32_t blocks;
@@ -123,7 +123,10 @@ static void expectAll(Rank &r, const Buffer &buffer, const Layout &layout, bool 
 			expectReceived(bytes, layout, from, block, withValues);
 }
 
-/* BLOCKS of the environment; else many times as many as an H200 holds, or a few on host threads. */
+/*
+ * BLOCKS of the environment; otherwise many times as many as an H200 holds, or a few on host
+ * threads.
+ */
 static uint32_t blocksFor(const Rank &r)
 {
 	const char *blocks = getenv("BLOCKS");
@@ -196,7 +199,7 @@ static bool destroyWaits(Rank &r)
 	return waits;
 }
 
-/* Host calls that write the GPU's memory, as long as there is no SM for them. */
+/* Host calls that write the GPU's memory while no SM is free. */
 static void hostCallsWhileFull(Rank &r)
 {
 	const uint32_t blocks = blocksFor(r);

@@ -7,7 +7,7 @@
 static const size_t GIB4 = static_cast<size_t>(4) << 30;
 static const size_t BYTES = GIB4 + 77, SHIFT = GIB4 + 5;
 
-/* A different value for every 8-byte word, and for the same word of another rank. */
+/* A different value for every 8-byte word, and for each rank. */
 GIN_FN uint64_t wordOf(uint64_t rank, uint64_t i)
 {
 	return (i + 1) * 0x9e3779b97f4a7c15ull ^ rank << 56;

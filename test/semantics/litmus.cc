@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * litmus.cc - the orderings that device code relies on, tried very often
+ * litmus.cc - the orderings that device code relies on, repeated very often
  *
  *	litmus MODE ROUNDS [ranks.h's arguments]
  *
- * Two ranks, and in each launch many blocks, every one a channel of its own. A round of a mode
- * hands data over by one kind of edge (gin/core/ordering.cuh) and counts what arrived stale. It
- * prints "MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and
- * without each ordering.
+ * Two ranks, and in each launch many blocks, each a channel of its own. A round of a mode hands
+ * data over by one kind of edge (gin/core/ordering.cuh) and counts what arrived stale. It prints
+ * "MODE: tries T, stale S" and fails when any was. test/gpu/litmus-gpu runs it with and without
+ * each ordering.
  */
 #include "suite.h"
 
 #include <algorithm>
 
-enum { LINE = 128 }; /* bytes; each thread looks at one word in a line of its own */
+enum { LINE = 128 }; /* bytes; each thread reads one word in a line of its own */
 
 /* Weak accesses, as kernels make them to data: an L1 cache may answer until an acquire. */
 GIN_FN uint64_t weakLoad(const uint64_t *word)
@@ -36,7 +36,7 @@ GIN_FN void weakStore(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Delays one warp, a different one each turn. */
+/* Delays one warp, a different one each time. */
 GIN_FN void fallBehind(uint32_t turn)
 {
 	uint32_t warps = (ginBlockSize() + GIN_WARP_SIZE - 1) / GIN_WARP_SIZE;
@@ -80,7 +80,7 @@ struct Channels {
 		stale[ginBlockIndex() * ginBlockSize() + ginThreadIndex()] = count;
 	}
 
-	/* Rank 1 looks at what rank 0 signalled, and answers. */
+	/* Rank 1 reads the words of rank 0, and answers. */
 	GIN_FN void receive(const Gin &gin) const
 	{
 		uint64_t count = 0;
@@ -93,7 +93,7 @@ struct Channels {
 	}
 };
 
-/* S: rank 0 puts and signals, rank 1 looks. */
+/* S: rank 0 puts and signals, rank 1 reads. */
 struct Signals : Channels {
 	GIN_FN void send(const Gin &gin) const
 	{
@@ -116,7 +116,7 @@ struct Signals : Channels {
 
 /*
  * S: each thread of rank 0 puts by one context and flushes; one thread then signals by another
- * context, and rank 1 looks.
+ * context, and rank 1 reads.
  */
 struct Flushes : Channels {
 	GIN_FN void send(const Gin &data, const Gin &signals) const
@@ -142,7 +142,7 @@ struct Flushes : Channels {
 	}
 };
 
-/* S: rank 0 stores through a pointer and signals, rank 1 looks. */
+/* S: rank 0 stores through a pointer and signals, rank 1 reads. */
 struct Stores : Channels {
 	GIN_FN void send(const Gin &gin) const
 	{
@@ -164,8 +164,8 @@ struct Stores : Channels {
 };
 
 /*
- * C: even blocks put into this rank's own target, odd ones spoil the source as soon as the counter
- * lets them: what arrived must not be spoilt.
+ * C: even blocks put into this rank's own target, odd ones overwrite the source as soon as the
+ * counter lets them: the arrived bytes must be the earlier ones.
  */
 struct Counters : Channels {
 	GIN_FN size_t pair() const { return bytes() * (ginBlockIndex() / 2); }
@@ -182,7 +182,7 @@ struct Counters : Channels {
 			gin.waitSignal(0, round, GinCta{}); /* the source is written */
 			gin.put(self, target, pair(), source, pair(), bytes(), GinNone{},
 				GinCounterInc{0}, GinCta{});
-			gin.waitSignal(1, round, GinCta{}); /* the source is spoilt */
+			gin.waitSignal(1, round, GinCta{}); /* the source is overwritten */
 			count += weakLoad(shared(in)) != round;
 			gin.signal(self, GinSignalInc{2}, GinCta{});
 		}
@@ -197,7 +197,7 @@ struct Counters : Channels {
 			gin.waitCounter(0, round, GinCta{});
 			weakStore(shared(out), UINT64_MAX);
 			gin.signal(self, GinSignalInc{1}, GinCta{});
-			gin.waitSignal(2, round, GinCta{}); /* it was looked at */
+			gin.waitSignal(2, round, GinCta{}); /* it was read */
 		}
 		return 0;
 	}
@@ -210,7 +210,7 @@ struct Counters : Channels {
 	}
 };
 
-/* B: both ranks store into each other's memory, and a barrier stands between them and the looks. */
+/* B: both ranks store into each other's memory, and read after a barrier. */
 struct Barriers : Channels {
 	GIN_FN void operator()() const
 	{
@@ -227,7 +227,7 @@ struct Barriers : Channels {
 	}
 };
 
-/* A: both ranks count in one word under a lock; a lost update is a stale look. */
+/* A: both ranks count in one word under a lock; a lost update counts as stale. */
 struct Locks : Channels {
 	GIN_FN void operator()() const
 	{
@@ -248,8 +248,8 @@ struct Locks : Channels {
 };
 
 /*
- * Messages of GinPackets from rank 0 to rank 1, a word from each thread, and back: no ordering but
- * the packets and the meetings of the block. Each thread looks at another thread's word.
+ * Messages of GinPackets from rank 0 to rank 1, a word from each thread, and back: the only
+ * ordering is by the packets and the block's barriers. Each thread reads another thread's word.
  */
 struct Packets : Channels {
 	GIN_FN static uint32_t most(uint32_t block) { return block * 8; }

@@ -81,7 +81,7 @@ template <class Function> static Function find(void *library, const char *name)
 	return reinterpret_cast<Function>(address);
 }
 
-// The one that is named, else any that the loader finds: without a toolkit it has a number.
+// The named library, otherwise any that the loader finds: without a toolkit its name has a number.
 static void *openCompiler(const char *named)
 {
 	for (const char *name : {named, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) {

@@ -14,11 +14,11 @@
 
 enum { RANKS = 3, VICTIM = 1, BYTES = 5000, BLOCK = 4, NEVER = 56 };
 
-/* How blocks wait; wayPuts goes on until it fails. The victim comes to no barrier. */
+/* How blocks wait; wayPuts goes on until it fails. The victim does not come to the barrier. */
 enum Way { waySignal, wayValue, wayPackets, wayBarrier, wayPuts, WAYS };
 enum { TIMED_WAYS = (1 << wayPuts) - 1, ALL_WAYS = (1 << WAYS) - 1 };
 
-/* Each block waits in one way for what does not come, if `ways` has the bit. */
+/* Each block waits in one way for an event that does not come, if `ways` has the bit. */
 struct Wait {
 	ginDevComm dc;
 	uint32_t ways;
@@ -102,7 +102,7 @@ struct Barrier {
 	}
 };
 
-/* A communicator with all that a test needs of it. */
+/* A communicator with all objects that a test needs. */
 struct Job {
 	Rank &r;
 	Device device;
@@ -164,7 +164,7 @@ struct Job {
 	}
 };
 
-/* The GPU does what has nothing to do with libgin. */
+/* The GPU runs work without libgin. */
 static void expectUsableGpu(Rank &r)
 {
 #ifdef __CUDACC__

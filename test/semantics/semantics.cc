@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics.cc - the contract of the device API, rule by rule, over the public API only
+ * semantics.cc - the contract of the device API, rule by rule, by public calls only
  *
- * Each test is named by the rule of gin_memory_model(7) that it holds to. Data is a pattern of
- * sender and place, so that a lost, late, doubled or misplaced byte shows; what should not be
- * written is poisoned and compared too.
+ * Each test has the name of the rule of gin_memory_model(7) that it checks. Data is a pattern of
+ * sender and place, so that a lost, late, doubled or misplaced byte shows; bytes that must not be
+ * written are poisoned and compared, too.
  */
 #include "suite.h"
 
@@ -59,7 +59,7 @@ static void rule9_putOfAnySizeAndAlignment(Rank &r)
 	putCells<GinCta>(r, large);
 }
 
-/* How the message of a round is sent: what the signal has to cover. */
+/* How the message of a round is sent: the bytes that the signal must cover. */
 enum Way { together, separate, byThreads, values, otherBlock, WAYS };
 
 /* Threads of another block have put: counted by an atomic, not by a signal. */
@@ -138,7 +138,7 @@ struct Messages {
 		if (way == together)
 			return gin.put(to, target, 0, source, 0, bytes, arrived, GinNone{},
 				       GinCta{});
-		GinCta{}.sync(); /* a thread's share of the source was written by others */
+		GinCta{}.sync(); /* other threads have written a thread's share of the source */
 		if (way == separate)
 			result = gin.put(to, target, 0, source, 0, bytes, GinNone{}, GinNone{},
 					 GinCta{});
@@ -148,7 +148,7 @@ struct Messages {
 			result = putValues(gin);
 		else if (ginThreadIndex() == 0)
 			awaitCount(count, round * ginBlockSize());
-		if (way == values) /* the signal's coop meets by itself */
+		if (way == values) /* the signal's coop synchronises itself */
 			return result == ginSuccess ? gin.signal(to, arrived, GinCta{}) : result;
 		result = ginAgree(GinCta{}, result);
 		if (result == ginSuccess && ginThreadIndex() == 0)
@@ -156,7 +156,7 @@ struct Messages {
 		return ginAgree(GinCta{}, result);
 	}
 
-	/* Block 1 of way otherBlock: puts, and says so by an atomic alone. */
+	/* Block 1 of way otherBlock: puts, and announces that by an atomic alone. */
 	GIN_FN void help(const Gin &gin) const
 	{
 		for (uint32_t round = 1; round <= rounds; round++) {
@@ -185,7 +185,10 @@ struct Messages {
 				break;
 			}
 			n += countWrong(round);
-			/* The left neighbour may send the next; the right one has read this. */
+			/*
+			 * The left neighbour may send the next message; the right one has read this
+			 * one.
+			 */
 			if (gin.signal(leftOf(dc), GinSignalInc{1}, GinCta{}) != ginSuccess ||
 			    gin.waitSignal(1, round, GinCta{}) != ginSuccess) {
 				n = UINT64_MAX;
@@ -259,7 +262,7 @@ static void rule3_flushFreesTheSource(Rank &r)
 	meet(r);
 }
 
-/* Every thread of every rank raises the same signal of every rank. */
+/* Every thread of every rank raises one signal of every rank. */
 struct RaiseAll {
 	ginDevComm dc;
 	uint32_t context, signal, times;
@@ -379,7 +382,7 @@ template <class Coop> struct WaitOnce {
 	}
 };
 
-/* All threads get the timeout; nothing is lost by it, and the same wait later succeeds. */
+/* All threads get the timeout; it loses nothing, and a repeated wait succeeds. */
 template <class Coop> void timeoutThenSuccess(Rank &r)
 {
 	uint32_t block = blockFor<Coop>(r);
@@ -408,7 +411,7 @@ static void rules6and7_timeouts(Rank &r)
 	timeoutThenSuccess<GinCta>(r);
 }
 
-/* Block 0 sends values whose halves are equal, block 1 looks for one whose halves are not. */
+/* Block 0 sends values whose halves are equal, block 1 searches for one whose halves differ. */
 template <class Value> struct Tear {
 	static constexpr uint32_t half = sizeof(Value) * 4; /* bits */
 
@@ -490,7 +493,7 @@ static void rule9_alignedValuesAreWhole(Rank &r)
 	valuesAreWhole<uint32_t>(r);
 }
 
-/* The last byte that every peer has, and the same by pointer one before. */
+/* Writes the last byte of every peer's part, and by pointer the byte before it. */
 struct LastBytes {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -546,7 +549,7 @@ static void windowsMayDiffer(Rank &r)
 	meet(r);
 }
 
-/* Made after one was destroyed, and alive at the same time. */
+/* Device communicators made after another was destroyed, and several at a time. */
 static void twoCommunicators(const ginConfig_t *config)
 {
 	Rank first, second;

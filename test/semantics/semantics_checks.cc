@@ -9,10 +9,10 @@
 
 enum { BYTES = 256, SIGNALS = 16, COUNTERS = 2, CONTEXTS = 2 };
 
-/* Everything that a call can take. */
+/* All kinds of arguments of the calls. */
 struct Calls {
 	ginDevComm dc;
-	ginWindow_t window; /* host memory where no agent can change words of GPU memory */
+	ginWindow_t window; /* host memory if no agent can change words of GPU memory */
 	ginWindow_t other;  /* of another communicator: one rank */
 	ginWindow_t none;
 	ginPacketBox box;
@@ -218,7 +218,7 @@ struct MakeMisuse {
 			return gin.atomicSwap(beyond, w, 8, 1u);
 		case flushContext:
 			return Gin(c.dc, 1000).flush();
-		default: /* flushAsyncPeer: its request has nothing to wait for */
+		default: /* flushAsyncPeer: its request waits for nothing */
 			gin.wait(gin.flushAsync(beyond));
 			return ginErrorInvalidArgument;
 		}
@@ -397,7 +397,7 @@ static void misuses(Rank &r)
 	rankClose(alone);
 }
 
-/* Right calls at the edges of what is allowed succeed: checks refuse nothing that is right. */
+/* Valid calls at the limits succeed: the checks refuse no valid call. */
 struct RightCalls {
 	Calls c;
 	uint64_t *results;

@@ -8,8 +8,9 @@
 #include "suite.h"
 
 /*
- * Many wait for one signal, and each finds what it announces. Block 0 sends and collects: in each
- * round all blocks of a rank have seen the left neighbour's word before that goes on.
+ * Many threads wait for one signal, and each finds the word that it announces. Block 0 sends and
+ * collects: in each round all blocks of a rank have seen the left neighbour's word before that
+ * neighbour goes on.
  */
 struct Crowd {
 	ginDevComm dc;
@@ -55,7 +56,7 @@ struct Crowd {
 	enum { BYTES = 128 };
 };
 
-/* After a reset nobody finds what was there before. */
+/* After a reset no thread finds the old value. */
 struct CrowdInVain {
 	ginDevComm dc;
 	bool counter, resets;

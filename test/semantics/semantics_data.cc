@@ -49,7 +49,7 @@ static void rule3_getOfAnySizeAndAlignment(Rank &r)
 	getCells<GinCta>(r);
 }
 
-/* A coop of the user's own that cannot vote: the even threads of a block of two. */
+/* A user's coop that cannot vote: the even threads of a block of two. */
 struct HomeMade {
 	GIN_FN uint32_t thread_rank() const { return ginThreadIndex(); }
 	GIN_FN uint32_t size() const { return ginBlockSize(); }
@@ -150,7 +150,7 @@ struct CountThenReuse {
 			out[i] = static_cast<char>(pattern(dc.rank, round, i));
 	}
 
-	/* By the wait, or by looks of the program's own, which are acquires, too. */
+	/* By the wait, or by the program's own loads, which are acquires, too. */
 	GIN_FN ginResult_t count(const Gin &gin, uint64_t least) const
 	{
 		if (waits)
@@ -218,7 +218,7 @@ static void rule3_countersFreeTheSource(Rank &r)
 	reuseBehindCounters(r, false);
 }
 
-/* Block 0 puts, block 1 writes the source again as soon as the counter lets it. */
+/* Block 0 puts; block 1 writes the source again as soon as the counter allows it. */
 struct CountForOthers {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -340,7 +340,7 @@ struct Atomics {
 	uint32_t times;
 	uint64_t *olds; /* [threads]: the sum of all old values; of all swapped out */
 
-	/* Without a pointer there, by way of this rank's own part. */
+	/* Without a pointer to rank 0, by way of this rank's own part. */
 	GIN_FN void increase(const Gin &gin) const
 	{
 		size_t place = 32 + ginBlockIndex() * 8;
@@ -361,7 +361,7 @@ struct Atomics {
 		while (result == ginSuccess && old != 0);
 		if (result != ginSuccess)
 			return; /* the guarded word lacks this increment */
-		/* The lock's acquire and release are all that orders these two. */
+		/* Only the lock's acquire and release order these two. */
 		uint64_t *guarded = static_cast<uint64_t *>(ginPeerPointer(window, 16, 0));
 		if (guarded)
 			*guarded = *guarded + 1;
@@ -389,7 +389,7 @@ struct Atomics {
 	}
 };
 
-/* The same on every rank: all that stands in `words` from `first` on, every second one. */
+/* Equal on every rank: every second word of `words` from `first` on. */
 static uint64_t sumOver(Rank &r, const Results &words, size_t first)
 {
 	std::vector<uint64_t> all(static_cast<size_t>(r.nRanks));
@@ -429,7 +429,7 @@ static void atomicsOfAllRanks(Rank &r)
 		EXPECT(small == static_cast<uint32_t>(0u - n));
 		EXPECT(lock == 0 && guarded == static_cast<uint64_t>(r.nRanks) * grid * times);
 	}
-	/* Every value below n was the old one exactly once; no swap lost a value. */
+	/* Every value below n was an old value exactly once; no swap lost a value. */
 	EXPECT(sumOver(r, olds, 0) == n * (n - 1) / 2);
 	uint64_t last = r.rank == 0 ? swapped : 0, threads = grid * block;
 	uint64_t put = static_cast<uint64_t>(r.nRanks) * times * threads * (threads + 1) / 2;
@@ -491,7 +491,7 @@ static void rule9_valuesOfAnySize(Rank &r)
 }
 
 /*
- * One thread alone on its context puts cells, values and signals, then gets the source's first
+ * One thread, alone on its context, puts cells, values and signals, then gets the source's first
  * word.
  */
 struct PutAlone {

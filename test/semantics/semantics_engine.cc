@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_engine.cc - puts and gets by a copy engine keep the contract of copies by threads
+ * semantics_engine.cc - puts and gets by a copy engine keep the rules of copies by threads
  *
- * The communicator asks for copy engines. Where a pair of ranks has another route, or ranks share a
- * GPU, the puts go as they would without engines, and the rules hold too. With GIN_PROXY_THREADS=0
- * the only test is what a put does while no thread makes its copy.
+ * The communicator asks for copy engines. On other routes, and between ranks that share a GPU, the
+ * puts use no engine, and the rules hold too. With GIN_PROXY_THREADS=0 the only test is a put whose
+ * copy no thread makes.
  */
 #include "suite.h"
 
@@ -13,8 +13,8 @@
 
 enum { LEAST = 4096, MOST = 140000, GUARD = 32, SHIFTS = 3 };
 
-/* What tells the target that the put has arrived; `got`: the target gets instead. */
-enum Told {
+/* How the target learns that the put has arrived; `got`: the target gets the bytes instead. */
+enum Notice {
 	ownSignal,
 	ownWeakSignal,
 	laterSignal,
@@ -22,16 +22,16 @@ enum Told {
 	counterThenSignal,
 	barrier,
 	got,
-	TOLDS
+	NOTICES
 };
 
-static const char *const toldNames[TOLDS] = {"its signal",
-					     "its weak signal",
-					     "a later signal",
-					     "a later value with a signal",
-					     "a signal after its counter",
-					     "a barrier",
-					     "its own get"};
+static const char *const noticeNames[NOTICES] = {"its signal",
+						 "its weak signal",
+						 "a later signal",
+						 "a later value with a signal",
+						 "a signal after its counter",
+						 "a barrier",
+						 "its own get"};
 
 /*
  * Around the thresholds of a thread (4 KiB) and of a warp (16 KiB on host threads, 64 KiB on a
@@ -51,10 +51,10 @@ template <class Coop> struct Exchange {
 	ginWindow_t target, source;
 	char *targetAt, *sourceAt; /* this rank's parts */
 	Sizes sizes;
-	Told told;
+	Notice notice;
 	ginCopyBy copyBy;
 	bool byPointer;
-	bool toSelf; /* each rank sends to itself, else to its right neighbour */
+	bool toSelf; /* each rank sends to itself, otherwise to its right neighbour */
 	uint64_t *results;
 
 	GIN_FN int right() const { return toSelf ? static_cast<int>(dc.rank) : rightOf(dc); }
@@ -110,19 +110,19 @@ template <class Coop> struct Exchange {
 	{
 		const int peer = right();
 		ginResult_t result;
-		if (told == got)
+		if (notice == got)
 			return get(gin, coop, from, to, bytes, n);
-		if (told == ownSignal)
+		if (notice == ownSignal)
 			return put(gin, coop, from, to, bytes, GinSignalInc{0}, GinNone{});
-		if (told == ownWeakSignal)
+		if (notice == ownWeakSignal)
 			return put(gin, coop, from, to, bytes, GinWeakSignalInc{0}, GinNone{});
-		if (told == counterThenSignal)
+		if (notice == counterThenSignal)
 			result = putAndReuse(gin, coop, from, to, bytes, n);
 		else
 			result = put(gin, coop, from, to, bytes, GinNone{}, GinNone{});
-		if (result != ginSuccess || told == barrier)
+		if (result != ginSuccess || notice == barrier)
 			return result;
-		if (told == laterValue)
+		if (notice == laterValue)
 			return gin.putValue(peer, target, MOST + 4 * GUARD, uint64_t{n},
 					    GinSignalInc{0}, coop);
 		return gin.signal(peer, GinSignalInc{0}, coop);
@@ -130,14 +130,14 @@ template <class Coop> struct Exchange {
 
 	GIN_FN ginResult_t arrived(const Gin &gin, Coop coop, uint32_t n) const
 	{
-		if (told == barrier)
+		if (notice == barrier)
 			return GinBarrier(dc, ginTeamWorld(dc), 0).sync(coop);
-		if (told == got)
+		if (notice == got)
 			return ginSuccess;
 		return gin.waitSignal(0, n, coop);
 	}
 
-	/* Bytes that are not the sender's, or were written beside the put's. */
+	/* Counts wrong bytes of the put, and changed bytes around it. */
 	GIN_FN uint64_t wrong(Coop coop, size_t to, size_t bytes, uint32_t n) const
 	{
 		const uint32_t sender = static_cast<uint32_t>(left());
@@ -150,7 +150,7 @@ template <class Coop> struct Exchange {
 		return count;
 	}
 
-	/* Signal 1: the right neighbour has looked. */
+	/* Signal 1: the right neighbour has read the bytes. */
 	GIN_FN ginResult_t turn(const Gin &gin, Coop coop, uint32_t n, size_t bytes,
 				uint64_t *bad) const
 	{
@@ -181,7 +181,7 @@ template <class Coop> struct Exchange {
 	}
 };
 
-template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool byPointer,
+template <class Coop> void exchange(Rank &r, Notice notice, ginCopyBy copyBy, bool byPointer,
 				    Allocator *from = ginMemAlloc, Allocator *to = ginMemAlloc,
 				    bool toSelf = false)
 {
@@ -193,9 +193,9 @@ template <class Coop> void exchange(Rank &r, Told told, ginCopyBy copyBy, bool b
 	Device device(r, 1, 3);
 	launch(r, 1, blockFor<Coop>(r),
 	       Exchange<Coop>{device.dc, target.window, source.window, target.ptr, source.ptr,
-			      sizes, told, copyBy, byPointer, toSelf, results.words});
+			      sizes, notice, copyBy, byPointer, toSelf, results.words});
 	if (!results.all(0))
-		fprintf(stderr, "told by %s, copyBy %d%s\n", toldNames[told], copyBy,
+		fprintf(stderr, "notified by %s, copyBy %d%s\n", noticeNames[notice], copyBy,
 			toSelf ? ", to the own rank" : "");
 	EXPECT(results.all(0));
 	meet(r);
@@ -212,23 +212,23 @@ static bool onAllRanks(Rank &r, bool mine)
 	return true;
 }
 
-template <class Coop> void toldByAll(Rank &r, ginCopyBy copyBy)
+template <class Coop> void withAllNotices(Rank &r, ginCopyBy copyBy)
 {
-	for (int told = 0; told < TOLDS; told++)
-		exchange<Coop>(r, static_cast<Told>(told), copyBy, false);
+	for (int notice = 0; notice < NOTICES; notice++)
+		exchange<Coop>(r, static_cast<Notice>(notice), copyBy, false);
 }
 
 static void rule1_byChoice(Rank &r)
 {
-	toldByAll<GinThread>(r, ginCopyEngine);
-	toldByAll<GinWarp>(r, ginCopyEngine);
-	toldByAll<GinCta>(r, ginCopyEngine);
+	withAllNotices<GinThread>(r, ginCopyEngine);
+	withAllNotices<GinWarp>(r, ginCopyEngine);
+	withAllNotices<GinCta>(r, ginCopyEngine);
 }
 
 static void rule1_byItself(Rank &r)
 {
-	toldByAll<GinThread>(r, ginCopyAuto);
-	toldByAll<GinWarp>(r, ginCopyAuto);
+	withAllNotices<GinThread>(r, ginCopyAuto);
+	withAllNotices<GinWarp>(r, ginCopyAuto);
 }
 
 static void rule1_fromAPointer(Rank &r)
@@ -247,14 +247,14 @@ static void rule1_hostMemory(Rank &r)
 
 static void rule9_ownRank(Rank &r)
 {
-	for (int told = 0; told < TOLDS; told++)
-		exchange<GinThread>(r, static_cast<Told>(told), ginCopyAuto, false, ginMemAlloc,
+	for (int notice = 0; notice < NOTICES; notice++)
+		exchange<GinThread>(r, static_cast<Notice>(notice), ginCopyAuto, false, ginMemAlloc,
 				    ginMemAlloc, true);
 	exchange<GinCta>(r, laterSignal, ginCopyEngine, false, ginMemAlloc, ginMemAlloc, true);
 	exchange<GinThread>(r, ownSignal, ginCopyAuto, false, ginMemAllocHost, ginMemAlloc, true);
 }
 
-/* Every thread puts its share by an engine; after they have met, one thread signals for all. */
+/* Every thread puts its share by an engine; after a barrier, one thread signals for all. */
 struct PutTogether {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -366,7 +366,7 @@ static uint64_t posted(Rank &r, const ginDevComm &dc)
 	return stats.posted;
 }
 
-/* Makes the call, which posts `expected` descriptors. */
+/* Makes the call; it posts `expected` descriptors. */
 static void expectPosts(Rank &r, uint32_t block, OneCall call, uint64_t expected)
 {
 	Results result(r, 1);
@@ -435,8 +435,8 @@ static void choice_thresholds(Rank &r)
 }
 
 /*
- * A put beyond the window: undefined by the contract, an error by the proxy; every put after it
- * fails too.
+ * A put beyond the window is undefined by the contract. The proxy reports an error, and every later
+ * put fails too.
  */
 static void failure_endsThePut(Rank &r)
 {
@@ -504,7 +504,7 @@ template <class Body> void launchWhile(Rank &r, Body body, const std::function<v
 }
 
 /*
- * No thread makes copies: the put times out, does no action, and a flush waits for the copy. Then
+ * No thread makes copies: the put times out, raises no signal, and a flush waits for the copy. Then
  * the program drives the proxy, and puts succeed.
  */
 static void timeout_thenFlush(Rank &r)
@@ -545,7 +545,7 @@ static void abort_endsThePut(Rank &r)
 {
 	Device device(r, 1, 1);
 	/*
-	 * Deregistered first: the descriptor that is left when the rings close must find no window.
+	 * Deregister first: the descriptor that is left when the rings close must find no window.
 	 */
 	Buffer target(r, LEAST), source(r, LEAST);
 	Results results(r, 4);

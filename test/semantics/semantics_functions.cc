@@ -104,13 +104,13 @@ static void callsAsFunctions(Rank &r)
 	meet(r);
 }
 
-/* Coops that make a call at one time. */
+/* Coops that make calls concurrently. */
 enum Kind { byThreads, byWarps, bySpans, byBlock, KINDS };
 static const uint32_t WARPS = 3, TIMES = 20;
 
 /*
- * Each coop does atomics in the right neighbour's window, and each thread keeps what it got. Words
- * of the window: one that all coops count in, then one for each coop.
+ * Each coop does atomics in the right neighbour's window, and each thread keeps the old values.
+ * Words of the window: a count of all coops, then a word for each coop.
  */
 struct ByCoops {
 	ginDevComm dc;
@@ -134,7 +134,7 @@ struct ByCoops {
 					 : static_cast<uint32_t>(ginCoopCta);
 	}
 
-	/* Counts, and reads a signal that the left neighbour raises meanwhile. */
+	/* Counts, and reads a signal while the left neighbour raises it. */
 	GIN_FN uint64_t count(uint32_t all) const
 	{
 		uint32_t failed = 0;
@@ -230,7 +230,7 @@ static void byCoopsOf(Rank &r, Kind kind)
 	meet(r);
 }
 
-/* All threads of a coop get one result, and the coop is one caller. */
+/* All threads of a coop get one result, and the coop counts as one caller. */
 static void coopsOfEveryKind(Rank &r)
 {
 	for (int kind = 0; kind < KINDS; kind++)

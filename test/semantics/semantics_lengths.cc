@@ -13,7 +13,7 @@
 
 enum { SCRATCH = 40960, ROUNDS = 3, GUARD = 32 };
 
-/* Around what one access, one buffer and all buffers of the scratch memory hold. */
+/* Lengths near that of one access, of one buffer and of all buffers of the scratch memory. */
 static const Cells lengths = {{0,     1,     1008,  1023,  1024,  1025,	 1040,
 			       4080,  4096,  4112,  8192,  16384, 20496, 28672,
 			       32752, 32768, 32784, 40000, 65536, 131088},
@@ -50,7 +50,7 @@ template <class Coop> struct Through {
 			to[i] = static_cast<char>(pattern(dc.rank, round, i));
 	}
 
-	/* The scratch memory is the caller's before and after: all of it is written here. */
+	/* Before and after a call the scratch memory is the caller's: writes all of it. */
 	GIN_FN void spoil(Coop coop, uint32_t round) const
 	{
 #if GIN_ON_GPU
@@ -62,7 +62,7 @@ template <class Coop> struct Through {
 #endif
 	}
 
-	/* Bytes that are not the sender's, or were written beside the place. */
+	/* Counts wrong bytes of the put, and changed bytes around it. */
 	GIN_FN uint64_t wrong(Coop coop, const char *seen, size_t bytes, uint32_t sender,
 			      uint32_t round) const
 	{
@@ -85,7 +85,8 @@ template <class Coop> struct Through {
 	}
 
 	/*
-	 * Signal 0: the data is there; 1: the right neighbour has looked; 2: the source is written.
+	 * Signal 0: the data is there; 1: the right neighbour has read it; 2: the source is
+	 * written.
 	 */
 	GIN_FN ginResult_t turn(const Gin &gin, Coop coop, uint32_t n, size_t bytes, size_t shift,
 				uint64_t *bad) const
@@ -109,7 +110,7 @@ template <class Coop> struct Through {
 		coop.sync();
 		for (size_t i = coop.thread_rank(); i < bytes; i += coop.size())
 			at(target)[GUARD + shift + i] = 0x5a;
-		/* Left may write again, and right may change what it reads here. */
+		/* The left neighbour may write its target and its source again. */
 		result = gin.signal(leftOf(dc), GinSignalInc{1}, coop);
 		return result == ginSuccess ? gin.waitSignal(1, n, coop) : result;
 	}
@@ -165,7 +166,7 @@ static void rule1_aThreadMovesEveryLength(Rank &r)
 	through<GinThread>(r, SCRATCH, true);
 }
 
-/* Host memory at either end, or at both. */
+/* Host memory as source, as target, or as both. */
 static void rule1_hostMemory(Rank &r)
 {
 	for (bool gets : {false, true}) {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_mixed.cc - one signal that peers of several routes raise at the same time
+ * semantics_mixed.cc - one signal that peers raise concurrently on several routes
  *
- * A communicator has more than one route when ranks have another GIN_ROUTE than others; the tests
- * hold in any.
+ * A communicator has several routes when ranks differ in GIN_ROUTE; the tests hold on any route.
  */
 #include "suite.h"
 
-/* Block 0 looks at this rank's signal; all threads of the other blocks add to every rank's. */
+/* Block 0 reads this rank's signal; all threads of the other blocks add to every rank's. */
 struct AddAndLook {
 	ginDevComm dc;
-	ginWindow_t words; /* the same once more, at offset 8 */
+	ginWindow_t words; /* the value again, at offset 8 */
 	uint32_t times;
-	uint64_t total; /* what a signal is at last */
+	uint64_t total; /* the last value of a signal */
 	uint64_t *results;
 
 	GIN_FN ginResult_t add(const Gin &gin) const
@@ -28,7 +27,7 @@ struct AddAndLook {
 		return result;
 	}
 
-	/* 0, 1 for a signal that went down, 2 for one that does not come to its sum. */
+	/* 0: good, 1: a signal went down, 2: it does not reach its sum. */
 	GIN_FN uint64_t look(const Gin &gin) const
 	{
 		uint64_t last = 0, lastAt = 0, quarter = total / 4;
@@ -129,7 +128,7 @@ struct PutToAll {
 		return gin.waitSignal(0, round * dc.nRanks, GinCta{});
 	}
 
-	/* All have looked at what this rank has put. */
+	/* All ranks have read the puts of this rank. */
 	GIN_FN ginResult_t answer(const Gin &gin, uint32_t round) const
 	{
 		ginResult_t result = ginSuccess;

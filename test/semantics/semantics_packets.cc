@@ -14,7 +14,7 @@ struct Boxed {
 	Device device;
 	ginPacketBox box;
 
-	static constexpr uint32_t signals = 3; /* the first of the box: others are before it */
+	static constexpr uint32_t signals = 3; /* the box's: other signals precede it */
 
 	Boxed(Rank &r, uint32_t most)
 	    : memory(r, ginPacketBoxBytes(static_cast<uint32_t>(r.nRanks), most) + 16),
@@ -23,7 +23,7 @@ struct Boxed {
 	{
 	}
 
-	/* The 8-byte words of the part for a peer, from a byte on. */
+	/* The 8-byte words of a message to a peer, from a byte on. */
 	void writeWords(int peer, size_t at, const std::vector<uint64_t> &words)
 	{
 		copyBytes(memory.rank, part(peer) + at, words.data(), words.size() * 8);
@@ -57,9 +57,9 @@ GIN_FN uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Sizes in turn, or at random. */
+/* Sizes one after the other, or at random. */
 struct Sizes {
-	uint64_t seed; /* 0: in turn */
+	uint64_t seed; /* 0: one after the other */
 	uint32_t most;
 
 	static constexpr uint32_t count = 21;
@@ -102,7 +102,7 @@ template <class Coop, uint32_t routes> struct Exchange {
 		Coop coop;
 		uint32_t bytes = sizes(dc.rank, round);
 		char *at = sourceAt(round + peer);
-		coop.sync(); /* the source of the message before is not used any more */
+		coop.sync(); /* the previous message's source is not used any more */
 		for (uint32_t i = coop.thread_rank(); i < bytes; i += coop.size())
 			at[i] = static_cast<char>(pattern(dc.rank, round + peer, i));
 		return GinPacketsOn<routes>(dc, 0, box, static_cast<int>(peer))
@@ -144,8 +144,7 @@ template <class Coop, uint32_t routes> struct Exchange {
 };
 
 /*
- * `most`: the most threads of a block, if a GPU could refuse so many with the registers that nvcc
- * chooses.
+ * `most`: the most threads of a block, where nvcc's registers could be too many for a larger block.
  */
 template <class Coop, uint32_t routes = GIN_ROUTES_ALL, uint32_t most = 0>
 void exchange(Rank &r, Boxed &boxed, const Sizes &sizes, uint32_t rounds, uint32_t block)
@@ -210,7 +209,8 @@ static void manyRounds(Rank &r)
 }
 
 /*
- * Block 0 sends to the right neighbour, block 1 receives from the left one: credits let it go on.
+ * Block 0 sends to the right neighbour, block 1 receives from the left one: credits let block 0 go
+ * on.
  */
 struct Stream {
 	ginDevComm dc;
@@ -276,7 +276,7 @@ static void streams(Rank &r)
 	}
 }
 
-/* What a call returned, and what came. */
+/* Results of a call, and received values. */
 template <class Coop> struct Once {
 	ginDevComm dc;
 	ginPacketBox box;
@@ -299,7 +299,7 @@ template <class Coop> struct Once {
 	}
 };
 
-/* By all threads alike. */
+/* All threads get one result and one value. */
 template <class Coop = GinCta> static ginResult_t once(Rank &r, Boxed &boxed, bool sends,
 						       uint64_t value, uint64_t timeout,
 						       uint64_t *came = nullptr, uint32_t bytes = 8)
@@ -404,7 +404,7 @@ static void boxOutlives(Rank &r)
 	meet(r);
 }
 
-/* As if `sent` messages had been sent and received. */
+/* Makes the box as if `sent` messages had been sent and received. */
 static void pretend(Rank &r, Boxed &boxed, uint32_t sent)
 {
 	uint64_t credits = sent % 2 ? static_cast<uint64_t>(sent) << 32 | (sent - 1)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * semantics_values.cc - words that one rank writes and another waits for, and stores by pointers
+ * semantics_values.cc - words that one rank writes and another rank waits for, and stores through
+ * pointers
  *
  * Value words (rule 9): waits, whole words within puts. Stores through ginPeerPointer that strong
  * signals, atomics and barriers cover: ginPeerPointer(3), MEMORY ORDERING.
@@ -63,7 +64,7 @@ struct Values {
 		}
 	}
 
-	/* The value and, as bytes of its own, its surroundings. */
+	/* The value, and the bytes around it. */
 	GIN_FN void fill(uint32_t round) const
 	{
 		char *to = out + round % 2 * part;
@@ -152,7 +153,7 @@ static void rule9_valueWords(Rank &r)
 	valuesInMemoryOf(r, ginMemAllocHost);
 }
 
-/* No value comes: the wait ends, tells what it saw, and a later wait succeeds. */
+/* No value comes: the wait ends and reports the value that it saw; a later wait succeeds. */
 struct AwaitValue {
 	ginDevComm dc;
 	ginWindow_t window;
@@ -198,8 +199,8 @@ static void rule7_valueTimeout(Rank &r)
 }
 
 /*
- * Block 0 puts words whose halves are equal, and `tail` bytes after them; block 1 looks at all
- * words for one whose halves are not. The source is `skew` bytes further than an aligned address.
+ * Block 0 puts words whose halves are equal, and `tail` bytes after them; block 1 searches all
+ * words for one whose halves differ. The source is `skew` bytes above an aligned address.
  */
 struct TearPut {
 	ginDevComm dc;
@@ -226,8 +227,8 @@ struct TearPut {
 			if (result == ginSuccess)
 				result = gin.flush(GinCta{});
 		}
-		ginResult_t told = gin.signal(rightOf(dc), GinSignalInc{0}, GinCta{});
-		return result == ginSuccess ? told : result;
+		ginResult_t signalled = gin.signal(rightOf(dc), GinSignalInc{0}, GinCta{});
+		return result == ginSuccess ? signalled : result;
 	}
 
 	GIN_FN bool isTorn(size_t i) const
@@ -317,7 +318,9 @@ struct Stores {
 				GinCta{});
 	}
 
-	/* By pointer, released by the caller; the reader waits for the value. */
+	/*
+	 * Stores through a pointer, which the caller has released; the reader waits for the value.
+	 */
 	GIN_FN ginResult_t releaseValue(const Gin &gin, uint32_t round) const
 	{
 		uint64_t *to = static_cast<uint64_t *>(ginPeerPointer(words, 16, rightOf(dc)));

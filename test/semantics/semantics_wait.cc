@@ -4,10 +4,10 @@
  */
 #include "suite.h"
 
-/* How the words of a round are announced; the receiver looks at all of them. */
+/* How the words of a round are announced; the receiver reads all of them. */
 enum Kind { weakId, incAt, addAt, weakIncAt, weakAddAt, alone, byFunctions, KINDS };
 
-/* Rounds of one put and its signal, which the receiver checks in its kernel. */
+/* Rounds of a put with a signal; the receiver checks the bytes in its kernel. */
 struct Announce {
 	ginDevComm dc;
 	ginWindow_t target, source, words; /* `words`: a signal at offset 8, an answer at 16 */
@@ -45,7 +45,7 @@ struct Announce {
 		}
 	}
 
-	/* By a caller that has released to its GPU only. */
+	/* By a caller that has released at GPU scope only. */
 	GIN_FN ginResult_t sendAndSignal(const Gin &gin, int to) const
 	{
 		GinCta all;
@@ -67,7 +67,7 @@ struct Announce {
 		return gin.waitSignal(words, 8, round * step, GinCta{});
 	}
 
-	/* The left neighbour may send again; the right one has looked at this. */
+	/* The left neighbour may send again; the right one has read this rank's words. */
 	GIN_FN ginResult_t answer(const Gin &gin, uint32_t round) const
 	{
 		GinCta all;
@@ -118,7 +118,10 @@ static void rules1and4_signalsOfEveryKind(Rank &r)
 	}
 }
 
-/* A signal in a window, of every other kind, alone and by a caller that has released. */
+/*
+ * A signal in a window, of each kind that the other tests lack: alone, and by a caller that has
+ * released.
+ */
 struct WordsAlone {
 	ginDevComm dc;
 	ginWindow_t words;
@@ -156,7 +159,7 @@ static void rule4_signalsAlone(Rank &r)
 	meet(r);
 }
 
-/* Shadows: what was expected, what came. */
+/* Shadows: expected and seen values. */
 struct Shadows {
 	ginDevComm dc;
 	uint64_t *results; /* per thread: result, before, delta */
@@ -177,7 +180,7 @@ struct Shadows {
 		mine[1] = gin.waitSignalFollowShadow(0, 3, &before, &delta, all);
 		mine[2] = before;
 		mine[3] = delta;
-		/* Nothing more comes: the shadow stays where it is. */
+		/* Nothing more comes: the shadow does not change. */
 		mine[4] =
 			gin.waitSignalFollowShadow(0, 1, &before, &delta, all, ginTimeout(1000000));
 		mine[5] = *gin.signalShadow(0);
@@ -232,7 +235,7 @@ static void rule4_narrowCompareRolls(Rank &r)
 
 /*
  * Rounds in which every rank of the team stores a word into every other's window, without a signal,
- * and after a barrier looks at what it got: half of the rounds by arrive and wait.
+ * and after a barrier reads the words that it got. Half of the rounds use arrive and wait.
  */
 struct BarrierRounds {
 	ginDevComm dc;
@@ -275,7 +278,7 @@ struct BarrierRounds {
 		return n;
 	}
 
-	/* Thread 0 releases what the block has done; the barrier leaves the fence out. */
+	/* Thread 0 releases the block's stores; the barrier leaves the fence out. */
 	GIN_FN ginResult_t syncReleased(const GinBarrier &barrier, GinCta all) const
 	{
 		ginOptions released;
@@ -303,7 +306,7 @@ struct BarrierRounds {
 				result = barrier.wait(all);
 			n += countWrong(round);
 			if (result == ginSuccess)
-				result = barrier.sync(all); /* all have looked */
+				result = barrier.sync(all); /* all have read the words */
 		}
 		wrong[ginThreadIndex()] = n + (result != ginSuccess);
 	}
@@ -326,14 +329,14 @@ static void barrierRounds(Rank &r, ginTeam team, uint32_t index)
 static void rule10_barrier(Rank &r)
 {
 	barrierRounds(r, {r.nRanks, r.rank, 1}, 0);
-	if (r.nRanks % 2 == 0) { /* every second rank: two teams at the same time */
+	if (r.nRanks % 2 == 0) { /* every second rank: two teams at a time */
 		barrierRounds(r, {r.nRanks / 2, r.rank / 2, 2},
 			      1 + static_cast<uint32_t>(r.rank) % 2);
 		barrierRounds(r, {r.nRanks / 2, r.rank % (r.nRanks / 2), 1}, 3);
 	}
 }
 
-/* Puts by every context, of which one posts the barrier, are there after it. */
+/* After a barrier by one context, the puts of all contexts are there. */
 struct BarrierOverContexts {
 	ginDevComm dc;
 	ginWindow_t window;
@@ -367,7 +370,9 @@ struct BarrierOverContexts {
 	{
 		uint64_t n = 0;
 		for (uint32_t round = 1; round <= rounds; round++) {
-			/* Each context posts the barrier in turn, before and after the others. */
+			/*
+			 * The contexts post the barrier round robin, before and after the others.
+			 */
 			GinBarrier barrier(dc, ginTeamWorld(dc), round % dc.contexts);
 			put(round);
 			n += barrier.sync() != ginSuccess;
@@ -404,7 +409,7 @@ struct BarrierOnce {
 	}
 };
 
-/* Rank 0 stays away until the others have timed out, twice; then the barrier works as ever. */
+/* Rank 0 stays away until the others have timed out, twice; then the barrier works again. */
 static void rule10_barrierTimeout(Rank &r)
 {
 	uint32_t block = blockFor<GinCta>(r);
@@ -460,7 +465,10 @@ struct TeamNumbers {
 	}
 };
 
-/* Hosts have as many ranks each, and ranks of one are direct peers, or one rank is of none. */
+/*
+ * All hosts have equally many ranks, and ranks of one host are direct peers; or one rank has no
+ * host.
+ */
 static uint32_t domainSize(Rank &r)
 {
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;

@@ -6,7 +6,7 @@
 
 #include "suite.h"
 
-/* One put to the right, seen by the signal of the left one's. */
+/* Puts to the right neighbour; the left neighbour's signal shows its put. */
 struct PutRight {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -30,7 +30,7 @@ static uint32_t leftRank(const Rank &r)
 	return static_cast<uint32_t>((r.rank + r.nRanks - 1) % r.nRanks);
 }
 
-/* Puts `bytes` bytes, and no others, into the right one's `memory` of `span` bytes at `at`. */
+/* Puts exactly `bytes` bytes at `at` into the right neighbour's `memory` of `span` bytes. */
 struct Ring {
 	Rank &r;
 	Device device;
@@ -52,7 +52,7 @@ struct Ring {
 	}
 };
 
-/* Memory that is in no window yet, and all poison. */
+/* Memory that is in no window yet, filled with poison. */
 struct Memory {
 	Rank &r;
 	size_t bytes;
@@ -89,7 +89,7 @@ static ginWindow_t registerPart(Rank &r, char *at, size_t bytes, int flags = 0)
 	return window;
 }
 
-/* Host memory that only this process has; pinned when a GPU is to read it. */
+/* Host memory of this process alone, pinned when a GPU reads it. */
 struct HostMemory {
 	Results words;
 	unsigned char *at;
@@ -100,7 +100,7 @@ struct HostMemory {
 	}
 };
 
-/* A local window sends from host memory; each rank makes another number of them. */
+/* Local windows send from host memory; ranks make different numbers of them. */
 static void localSources(Rank &r)
 {
 	const size_t bytes = 10007;
@@ -207,7 +207,7 @@ static void beforeAndAfter(Rank &r)
 	CHECK(ginWindowDeregister(r.comm, source));
 }
 
-/* Every second rank has nothing in it: zero bytes may be put there, and nothing else changes. */
+/* Every second rank's part is empty: zero bytes may be put there, and nothing changes. */
 static void someHaveNothing(Rank &r)
 {
 	const size_t bytes = 777;
@@ -233,7 +233,7 @@ static Allocator *allocatorOf(uint32_t rank, bool evenOnHost)
 	return (rank % 2 == 0) == evenOnHost ? ginMemAllocHost : ginMemAlloc;
 }
 
-/* CPUs of this rank see the bytes that have come into a peer's host memory. */
+/* CPUs of this rank see the bytes that have arrived in a peer's host memory. */
 static void seeOnHost(Rank &r, ginWindow_t window, const std::vector<unsigned char> &expected)
 {
 	void *ptr = nullptr;
@@ -287,7 +287,7 @@ static void windowsInHostMemory(Rank &r)
 	}
 }
 
-/* Puts round after round, as long as the host works on other windows. */
+/* Puts round after round while the host changes other windows. */
 struct PutRounds {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -348,7 +348,7 @@ static void whileKernelsRun(Rank &r)
 	meet(r);
 }
 
-/* The same memory in the windows of two communicators: the first to go leaves the other alone. */
+/* The same memory in the windows of two communicators: the end of one does not affect the other. */
 static void twoCommunicators(Rank &r, const ginConfig_t *config)
 {
 	const size_t bytes = 2049;

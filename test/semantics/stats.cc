@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.cc - ginCommGetStats() and GIN_LOG=stats against what is known to have been posted, and on
- * which CPUs the threads run that it tells of
+ * stats.cc - ginCommGetStats() and GIN_LOG=stats against the known posts, and the CPUs on which the
+ * proxy's threads run
  *
  * Each test is a process of its own, for its environment variables; all routes are the proxy's.
  */
@@ -43,7 +43,7 @@ struct Known {
 	}
 };
 
-/* A put beyond the end of the window, and what comes of it. */
+/* A put beyond the end of the window, and its counts. */
 struct Wrong {
 	ginDevComm dc;
 	ginWindow_t target, source;
@@ -59,7 +59,7 @@ struct Wrong {
 	}
 };
 
-/* A barrier that chooses its context by its index, and one by a context that the rank gives. */
+/* A barrier that chooses its context by its index, and one whose context the rank chooses. */
 struct Barriers {
 	ginDevComm dc;
 	uint64_t *results;
@@ -81,7 +81,7 @@ static ginStats_t statsOf(Rank &r, const ginDevComm &dc, uint32_t context)
 	return stats;
 }
 
-/* A histogram says one thing three times. */
+/* A histogram's three figures agree. */
 static void expectConsistent(const ginHistogram_t &h)
 {
 	uint64_t count = 0, least = 0, last = 0;
@@ -116,7 +116,7 @@ static void expectSamples(Rank &r, const ginStats_t &s)
 	}
 }
 
-/* The batch is written down when what it had is under way, or done. */
+/* The batch is counted when its descriptors are in flight or done. */
 static ginStats_t statsWithBatches(Rank &r, const ginDevComm &dc)
 {
 	ginStats_t s = statsOf(r, dc, 0);
@@ -186,7 +186,7 @@ static void wrongDescriptor(Rank &r, const ginDevComm &dc)
 		EXPECT(results.words[0] == ginSuccess && results.words[1] == ginSuccess);
 		EXPECT(results.words[2] == ginSuccess && results.words[3] != ginSuccess);
 	}
-	/* The context's failure is told first. */
+	/* The context's failure is reported first. */
 	ginStats_t s = statsOf(r, dc, 0);
 	while (!s.failed)
 		s = statsOf(r, dc, 0);
@@ -282,7 +282,7 @@ static long slackOfProxies()
 	return most;
 }
 
-/* One thread for each rank of this process, once all of them have theirs. */
+/* One thread for each rank of this process, once each rank has its thread. */
 static std::vector<cpu_set_t> masksOfRanks(Rank &r)
 {
 	std::vector<cpu_set_t> masks = masksOfProxies();
@@ -294,7 +294,7 @@ static std::vector<cpu_set_t> masksOfRanks(Rank &r)
 	return masks;
 }
 
-/* The process may use one CPU alone: the proxy is there, too, and says so. */
+/* The process may use one CPU alone: the proxy uses it, too, and says so. */
 static void onOwnCpu(Rank &r, const ginDevComm &dc)
 {
 	cpu_set_t own = ownMask();
@@ -316,7 +316,7 @@ static int onOneCpu(const ginConfig_t *config)
 	return with<onOwnCpu, 1, 16>(config);
 }
 
-/* GIN_PROXY_AFFINITY=cpu: a CPU of the process's own for each, and not the same for two of them. */
+/* GIN_PROXY_AFFINITY=cpu: each thread has a CPU of the process, and no two threads share one. */
 static void pinned(Rank &r, const ginDevComm &dc)
 {
 	cpu_set_t own = ownMask(), all;
@@ -335,7 +335,7 @@ static void pinned(Rank &r, const ginDevComm &dc)
 	meet(r);
 }
 
-/* Runs it in a process of its own, as `n` threads; what it writes to standard error is returned. */
+/* Runs the test in a process of its own, as `n` threads. Returns its standard error. */
 static std::string inChild(const char *name, int n, int (*run)(const ginConfig_t *config))
 {
 	char path[] = "/tmp/gin-stats-XXXXXX", text[16384];

@@ -3,7 +3,7 @@
  * live.cc - operations between ranks of several hosts while one of them dies, loses its network or
  * stops
  *
- *	live MOMENT VICTIM	every exchange with VICTIM fails, and no other one does
+ *	live MOMENT VICTIM	every exchange with VICTIM fails, and no other exchange
  *	live MOMENT VICTIM back	VICTIM stops for a second: no exchange fails
  *	live now		the time, as in MOMENT
  *
@@ -15,10 +15,10 @@
  *	rank R: known K ms, detected D ms, back B ms, hangs H, false F, stale S, others O: WHY
  *
  * K: from the start of the event to the failure of the communicator. D: to the last error of an
- * exchange. B: to the first round with a peer that had none for half a
- * second. H: exchanges that do not end. F: with VICTIM, puts that were begun after the moment and
- * completed before it came back; a put that was under way may have arrived. S: signals that came
- * before their stamps. O: rounds of other pairs since the moment.
+ * exchange. B: to the first round with a peer that had none for half a second. H: exchanges that do
+ * not end. F: with VICTIM, puts that were begun after the moment and completed before it came back;
+ * a put in flight may have arrived. S: signals that came before their stamps. O: rounds of other
+ * pairs since the moment.
  */
 #include "meeting.h"
 
@@ -27,9 +27,9 @@
 #include <thread>
 
 #define MILLISECOND 1000000ull
-#define LAST (1ull << 63) /* in the stamp of an end that leaves after this round */
+#define LAST (1ull << 63) /* in the stamp of a rank that leaves after this round */
 #define GRACE (2000 * MILLISECOND)
-#define AWAY (900 * MILLISECOND) /* VICTIM does nothing for so long at least */
+#define AWAY (900 * MILLISECOND) /* VICTIM does nothing for that long at least */
 #define PAUSE (500 * MILLISECOND)
 #define HUNG (90000 * MILLISECOND)
 
@@ -41,7 +41,7 @@ static uint64_t nowNs()
 	return static_cast<uint64_t>(t.tv_sec) * 1000000000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
-/* What an exchange with one peer has seen. Written by its thread, read by the main thread. */
+/* Results of the exchange with one peer. Its thread writes them, the main thread reads them. */
 struct Exchanged {
 	uint64_t rounds, roundsAfter; /* in all, and since the moment */
 	uint64_t lastAt, backAt;      /* of the last round; of the first one after a long pause */
@@ -204,7 +204,7 @@ static bool allEnded(const std::vector<Exchanged> &seen)
 	return true;
 }
 
-/* Until the others have ended: the end of a process is the death of a rank. */
+/* Wait until the others have ended: the end of a process is the death of a rank. */
 static void linger(const Rank &r, int victim, bool back)
 {
 	uint64_t start = nowNs();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * meeting.h - how ranks without a launcher find each other: RANK and WORLD_SIZE number them, and
- * GIN_ROOT brings them together, or else the folder MEET, which all ranks share
+ * they meet by GIN_ROOT or by the folder MEET, which all ranks share
  */
 #ifndef GIN_TEST_MEETING_H
 #define GIN_TEST_MEETING_H
@@ -12,7 +12,7 @@
 
 #include <string>
 
-/* An allgather over the files of a folder, such as a program may have. */
+/* An allgather by files of a folder, as a program could have it. */
 struct Folder {
 	std::string path;
 	int rank, nRanks;

@@ -2,11 +2,11 @@
 /*
  * ranks.cc - one rank of a job over several hosts
  *
- *	ranks routes HOST,HOST...	all is as it should be where rank r runs on the r-th host;
+ *	ranks routes HOST,HOST...	all is right where rank r runs on the r-th host;
  *					ALIAS is the name of all hosts. With GIN_TRANSPORT=ipc ranks
- *					of two hosts have no route, else libfabric connects them
+ *					of two hosts have no route, without it libfabric connects
  *	ranks idle HOST,HOST...		as routes; then threads of the proxy sleep
- *	ranks names HOST,HOST...	two threads make communicators of two names at the same time
+ *	ranks names HOST,HOST...	two threads make communicators of two names concurrently
  *	ranks outlive WORDS...		the communicator comes up, and fails with one of the words
  *	ranks refused WORDS...		ginCommInit() fails with one of the words
  *
@@ -42,7 +42,7 @@ static void expectText(const std::string &seen, const std::string &expected)
 	EXPECT(seen == expected);
 }
 
-/* Machines differ in why they have no NIC. */
+/* Machines have different reasons to have no NIC. */
 static std::string withoutNic(std::string text)
 {
 	size_t from = text.find("gdaki: "), to = text.find("proxy: ");
@@ -50,7 +50,7 @@ static std::string withoutNic(std::string text)
 	return text.substr(0, from) + text.substr(to);
 }
 
-/* What a pair of two hosts says that it has no route. */
+/* A pair of two hosts gives this reason for having no route. */
 static std::string elsewhere(const std::string &host)
 {
 	return "direct: another host (" + nameOf(host) +
@@ -115,7 +115,7 @@ static void expectNoDevComm(const Rank &r, const Hosts &hosts)
 	expectText(withoutNic(ginGetLastError()), expected);
 }
 
-/* Each rank has a cell for each, in both windows. */
+/* Each rank has a cell for each rank, in both windows. */
 struct Exchange {
 	ginDevComm dc;
 	ginWindow_t to, from;
@@ -269,7 +269,7 @@ static int idle(const Hosts &hosts)
 	return 0;
 }
 
-/* Several of one name; that they have met others of their name and turn shows by their colors. */
+/* Several communicators of one name; the colors show that ranks have met by name and number. */
 static void makeNamed(const char *name, int color, const Hosts &hosts)
 {
 	for (int turn = 0; turn < 3; turn++) {
@@ -308,7 +308,7 @@ static bool saidOneOf(char **words)
 	return false;
 }
 
-/* Says its process in MEET when it is up; then somebody may be killed. */
+/* Writes its process id into MEET when it is up; then the test may kill a rank. */
 static int outlive(char **words)
 {
 	ginConfig_t config = worldConfig();

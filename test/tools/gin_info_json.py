@@ -11,7 +11,7 @@ every = list(range(max(ranks, 1)))
 
 
 def whole(groups, name):
-    """Each rank is in one group, and no two groups say the same."""
+    """Each rank is in one group, and all groups differ."""
     seen = [rank for group in groups for rank in group["ranks"]]
     assert sorted(seen) == every, (name, seen)
     facts = [{k: v for k, v in g.items() if k != "ranks"} for g in groups]
@@ -29,7 +29,7 @@ for variable in document["environment"]:
             assert value["value"] in variable["choices"].split("|"), variable
 names = [variable["name"] for variable in document["environment"]]
 assert names == sorted(names) and "GIN_TIMEOUT" in names
-if len(sys.argv) > 4:  # --env, with a value of odd bytes
+if len(sys.argv) > 4:  # --env, with a value that is not text
     value = document["environment"][names.index("GIN_HOSTID")]["values"][0]["value"]
     assert value == sys.argv[4].encode(errors="surrogateescape").decode("latin-1"), value
     assert set(document) == {"ok", "error", "nRanks", "environment"}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_team.h - ranks that have a control plane and nothing else, as threads
+ * control_team.h - threads as ranks that have only a control plane
  *
  * Each test runs in a process of its own: GIN_TIMEOUT is read once.
  */
@@ -18,11 +18,11 @@
 
 #define TEAM_MOST 40
 #define TEAM_FAILURES (TEAM_MOST + 1)
-#define TEAM_SECONDS 20 /* what should happen at once has not happened */
+#define TEAM_SECONDS 20 /* limit for an event that is due at once */
 
 struct team;
 
-/* What onFailure was called with. */
+/* The arguments of onFailure. */
 struct teamFailure {
 	int rank;
 	ginResult_t result;
@@ -111,7 +111,7 @@ static inline void *teamThread(void *arg)
 	return NULL;
 }
 
-/* What all hosts are called, when a test sets it. */
+/* The name of all hosts, if a test sets it. */
 static const char *teamHost;
 
 static inline void teamPrepare(struct team *team, struct member *m, int rank)
@@ -177,7 +177,9 @@ static inline void teamChild(const char *name, int nRanks, const char *timeout,
 	expectChild(text, teamRun);
 }
 
-/* The communicator is well: a collective ends with everybody's data. All look before any goes on.
+/*
+ * The communicator is well: a collective ends with everybody's data. All ranks check before any
+ * goes on.
  */
 static inline void teamExpectWell(struct member *m)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_engine.h - a CUDA driver for the proxy's streams: each stream makes its copies in order, and
+ * fake_engine.h - a CUDA driver for the proxy's streams: each stream makes its copies in order,
  * late, when engineStep() lets it
  *
- * "GPU memory" is this process's memory. Copies read their source when they are made, except from
- * memory that is not pinned, as a driver does.
+ * "GPU memory" is this process's memory. A copy reads its source when it is made; a copy from
+ * memory that is not pinned reads it at the call, as with a driver.
  */
 #ifndef GIN_TEST_FAKE_ENGINE_H
 #define GIN_TEST_FAKE_ENGINE_H
@@ -239,7 +239,7 @@ static const struct cuda fakeCuda = {.deviceGetAttribute = engineAttribute,
 				     .hostUnregister = engineUnpin,
 				     .hostDevicePointer = enginePointer};
 
-/* Each stream makes some of what it has. */
+/* Each stream makes some of its copies. */
 static inline void engineStep(void)
 {
 	for (int i = 0; i < fakeEngine.streams; i++) {

@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <stdint.h>
 
-/* Returns how many bytes there are. */
+/* Returns the number of bytes. */
 static inline size_t hexRead(const char *hex, uint8_t *out, size_t room)
 {
 	size_t n = 0;
@@ -25,7 +25,7 @@ static inline size_t hexRead(const char *hex, uint8_t *out, size_t room)
 	return n;
 }
 
-/* Zeros follow what `hex` has, up to `bytes`. */
+/* Zeros follow the bytes of `hex`, up to `bytes`. */
 static inline void hexExpect(const void *seen, size_t bytes, const char *hex, const char *name)
 {
 	uint8_t expected[256] = {0};

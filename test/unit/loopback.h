@@ -10,7 +10,7 @@
 
 #include <sys/socket.h>
 
-#define LONG (20 * SECOND) /* what should be there at once */
+#define LONG (20 * SECOND) /* limit for bytes that are due at once */
 #define SHORT (SECOND / 20)
 
 static const struct netAddress v4 = {.family = AF_INET, .bytes = {127, 0, 0, 1}};

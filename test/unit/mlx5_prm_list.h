@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_prm_list.h - fields of mlx5/prm.h and what the kernel's and rdma-core's mlx5_ifc.h call them
+ * mlx5_prm_list.h - fields of mlx5/prm.h and their names in mlx5_ifc.h of the kernel and rdma-core
  *
  * SAME(field, struct, member), PLACE for where a context or an array begins, BYTES(size, struct),
  * NUMBER(own, theirs). One to a line: test/lint/mlx5_prm leaves out lines that a header lacks.

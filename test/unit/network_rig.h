@@ -22,14 +22,14 @@
 #define LONG 4096u /* bytes of a long put or get */
 #ifndef CELLS
 #define DEPTH 1024u
-#define CELLS 4096u /* more than are under way at a time */
+#define CELLS 4096u /* more than are in flight at a time */
 #define HISTORY 8192u
 #endif
 #define GET_PATTERN 0x0123456789abcdefll
 
 enum { STRONG, WEAK, TURN }; /* signals */
 
-/* What the other rank reaches. */
+/* Memory that the other rank reaches. */
 struct sideMemory {
 	uint64_t word[WORDS][GIN_CPU_WORD_STRIDE];
 	uint64_t cell[CELLS][CELL_BYTES / 8], source[CELLS][CELL_BYTES / 8];
@@ -38,7 +38,7 @@ struct sideMemory {
 	uint64_t longPattern[LONG / 8], longGot[LONG / 8];   /* of gets */
 };
 
-/* What a side knows of a descriptor that it has posted. */
+/* What a side records about a descriptor that it has posted. */
 struct posted {
 	uint64_t strong, epoch, added; /* of this and all earlier ones */
 	uint64_t stamp;		       /* + 1; 0: none */
@@ -138,7 +138,7 @@ static inline void postTo(struct side *s, const uint64_t *full)
 		   lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE);
 }
 
-/* A turn of the proxy, as turn() in worker.c. */
+/* A pass of the proxy, as turn() in worker.c. */
 static inline void sideTurn(struct side *s)
 {
 	struct transportLane *lane = &s->lanes.lane[TRANSPORT_NETWORK];

@@ -325,7 +325,7 @@ static void testOneByte(const Moving &m)
 						     {m.receiver, 0, m.lane, slot, byte, after}),
 					     1);
 	EXPECT_EQUAL(wrongOf(options + " -c 0", 2, {m.receiver, 0, m.lane, 0, 0, 0}), 0);
-	// A rank that no message reaches, which is compared as well.
+	// A rank that no message reaches is compared, too.
 	if (m.lane == 0)
 		EXPECT_EQUAL(wrongOf(options, 3, {2, 0, 0, 0, 0, 0}), 1);
 }

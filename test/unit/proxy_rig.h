@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * proxy_rig.h - the proxy's parts without a communicator: windows that are arrays, rings that a
- * test writes itself, and a transport that does what it is told
+ * test writes itself, and a transport that the test controls
  */
 #ifndef GIN_TEST_PROXY_RIG_H
 #define GIN_TEST_PROXY_RIG_H
@@ -25,14 +25,14 @@
 static struct {
 	struct proxySlots slots;
 	struct proxyWindow *words, *data;
-	struct proxyWindow *gpu;  /* of which no CPU loads or stores a byte */
+	struct proxyWindow *gpu;  /* no CPU loads or stores its bytes */
 	struct proxyWindow *far;  /* the last rank's part is not reached */
 	struct proxyWindow *gone; /* deregistered: its number is free */
 	uint64_t words64[RANKS][FIRST_BARRIER + BARRIERS * GIN_BARRIER_ROUNDS][GIN_CPU_WORD_STRIDE];
 	_Alignas(8) unsigned char bytes[RANKS][BYTES];
 } rig;
 
-/* One context: its queue, and what kernels would know of it. */
+/* One context: its ring, and the words that kernels would read. */
 struct ring {
 	uint64_t place[DEPTH][GIN_DESCRIPTOR_WORDS];
 	uint64_t consumed, failed[2], posted;
@@ -41,11 +41,11 @@ struct ring {
 	struct proxyEngine *engine;
 };
 
-/* What the transport is to do, and what it has been given and not finished. */
+/* What the transport is to do, and its unfinished works. */
 static struct {
 	int failingPeer; /* -1: none */
-	int busyPeer;	 /* -1: none; there is no room for what goes to it */
-	int holds;	 /* works stay under way */
+	int busyPeer;	 /* -1: none; there is no room for works to it */
+	int holds;	 /* works stay in flight */
 	unsigned started, held;
 	struct proxyWork *work[DEPTH * CONTEXTS];
 } transport;
@@ -78,7 +78,7 @@ static inline ginResult_t transportStart(void *state, struct proxyWork *w)
 	return ginSuccess;
 }
 
-/* The word of a work whose data has landed, on a network: it is held, too. */
+/* On a network, the word of a work whose data has landed: the transport holds it, too. */
 static inline ginResult_t transportRaise(void *state, struct proxyWork *w)
 {
 	(void)state;
@@ -93,7 +93,7 @@ static const struct transportOps transportTest = {
 static struct transportLanes lanes = {.lane = {{&transportTest, NULL, transportHere}},
 				      .of = (const uint8_t[RANKS]){0}};
 
-/* The i-th that is held has landed, or has failed. */
+/* The i-th work that the transport holds has landed, or has failed. */
 static inline void land(unsigned i)
 {
 	struct proxyWork *w = transport.work[i];
@@ -197,7 +197,7 @@ static inline void post(struct ring *ring, const uint64_t *full)
 	writePlace(ring->place[ring->posted++ % DEPTH], full, lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE);
 }
 
-/* A turn of the thread that has this context. */
+/* A pass of the thread that serves this context. */
 static inline uint32_t turnOf(struct ring *ring)
 {
 	engineResume(ring->engine);

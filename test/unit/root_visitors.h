@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 
 #define VISITORS_MOST 1024
-#define VISIT_SECONDS 20 /* what should come at once has not come */
+#define VISIT_SECONDS 20 /* limit for bytes that are due at once */
 #define MAGIC UINT64_C(0x1234)
 
 struct visitor {
@@ -28,7 +28,7 @@ struct visitor {
 	struct rootRequest request;
 	int patient;
 	unsigned seconds;
-	int fd; /* of one that has arrived; 0: it is a thread */
+	int fd; /* connection of a rank that has arrived; 0: the rank is a thread */
 
 	int result;
 	struct rootReply reply;
@@ -132,8 +132,8 @@ static inline void expectAllMet(struct visitor *v, int n)
 		expectMet(&v[i]);
 }
 
-/* Waits for the visitor: it failed, with these words. */
-static inline void expectTold(struct visitor *v, const char *words)
+/* Waits for the visitor, which fails with these words. */
+static inline void expectVisitFails(struct visitor *v, const char *words)
 {
 	endVisit(v);
 	expectThat(v->result < 0, __FILE__, __LINE__, "rank %u of %u: success, expected \"%s\"",
@@ -141,10 +141,10 @@ static inline void expectTold(struct visitor *v, const char *words)
 	EXPECT_HAS(v->why, words);
 }
 
-static inline void expectAllTold(struct visitor *v, int n, const char *words)
+static inline void expectVisitsFail(struct visitor *v, int n, const char *words)
 {
 	for (int i = 0; i < n; i++)
-		expectTold(&v[i], words);
+		expectVisitFails(&v[i], words);
 }
 
 static inline struct rootContact newRoot(int once, unsigned seconds)
@@ -158,7 +158,7 @@ static inline struct rootContact newRoot(int once, unsigned seconds)
 	return contact;
 }
 
-/* Whatever came before: the root serves the next communicator. */
+/* The root still serves the next communicator. */
 static inline void expectServes(const struct rootContact *contact)
 {
 	static uint32_t generation;
@@ -176,7 +176,7 @@ static inline void *nothing(void *arg)
 	return arg;
 }
 
-/* Before a test. A sanitizer has a thread of its own as soon as there is any. */
+/* Before a test. A sanitizer starts a thread of its own with the first thread. */
 static inline int countThreads(void)
 {
 	pthread_t first;
@@ -205,7 +205,7 @@ static inline void expectCountsSoon(int files, int threads)
 
 static const struct netAddress v4Loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
-/* Of a child that its parent kills: it must not outlive a parent that fails. */
+/* For a child that its parent kills: it must not outlive a parent that fails. */
 static inline void pauseForTest(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -213,7 +213,7 @@ static inline void pauseForTest(void)
 	pause();
 }
 
-/* A connection that has said nothing. */
+/* A connection that has sent nothing. */
 static inline int connectRoot(const struct rootContact *contact)
 {
 	int fd = socketConnect(&v4Loopback, contact->port, clockNow() + VISIT_SECONDS * SECOND);
@@ -241,14 +241,14 @@ static inline int askRoot(const struct visitor *v)
 	return fd;
 }
 
-/* The root has taken the request before it looks at whatever comes later. */
+/* The root takes this request before any later one. */
 static inline void arrive(struct visitor *v)
 {
 	v->fd = askRoot(v);
 	expectServes(&v->contact);
 }
 
-/* The root has ended the connection; what it said before is read. */
+/* Reads until the root ends the connection. */
 static inline void expectEnd(int fd)
 {
 	char bytes[256];

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_buffer_pool.c - bytes that grow, and the small tables out of large pieces
+ * unit_buffer_pool.c - growing byte buffers, and the pool, which cuts small tables out of large
+ * pieces
  *
- * The pool's GPU is a driver made here, of malloc(): it counts what is mapped.
+ * The pool's GPU is a driver of this file that uses malloc() and counts mappings.
  */
 #include "lib/base/buffer.h"
 #include "lib/gpu/pool.h"
 
 #include "expect.h"
 
-/* AddressSanitizer ends the process where malloc() returns NULL, unless it is told. */
+/* Without this option AddressSanitizer ends the process where malloc() returns NULL. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void)
 {
 	return "allocator_may_return_null=1";
@@ -25,7 +26,7 @@ static void expectBytes(const struct buffer *b, size_t used)
 			   (uint8_t)(i * 7));
 }
 
-/* Pieces of all sizes, zero included, one after the other; nothing moves or is lost. */
+/* Appends pieces of all sizes, zero included; no byte moves or is lost. */
 static void bufferGrows(void)
 {
 	uint8_t text[4096];
@@ -43,7 +44,7 @@ static void bufferGrows(void)
 	EXPECT(!b.data && !b.used && !b.size);
 }
 
-/* An empty one appends nothing from nowhere, and has an address all the same. */
+/* An empty buffer has an address, and appending 0 bytes from NULL is allowed. */
 static void bufferOfNothing(void)
 {
 	struct buffer b = {0};
@@ -55,7 +56,7 @@ static void bufferOfNothing(void)
 	bufferFree(&b);
 }
 
-/* Memory is asked for now and then, not for every byte. */
+/* A buffer allocates now and then, not for every byte. */
 static void bufferGrowsInSteps(void)
 {
 	struct buffer b = {0};
@@ -84,7 +85,7 @@ static void bufferKeepsItsRoom(void)
 	b.used = 1000;
 	expectBytes(&b, 1000);
 	b.used = 0;
-	EXPECT(bufferRoom(&b, 1000) == room); /* a collective after the other uses the same */
+	EXPECT(bufferRoom(&b, 1000) == room); /* one collective after the other uses the buffer */
 	bufferFree(&b);
 }
 
@@ -134,7 +135,7 @@ static void giveTable(struct pool *pool, struct table *t, int number)
 	poolFree(pool, t->at, t->bytes);
 }
 
-/* Takes and gives at random: no table touches another. */
+/* Takes and returns tables at random: no table overlaps another. */
 static void churn(struct pool *pool, unsigned seed)
 {
 	static struct table tables[TABLES];
@@ -163,7 +164,7 @@ static void poolOnTheHost(unsigned seed)
 	EXPECT(!pool.chunks);
 }
 
-/* The driver: 64 KiB at least, and a mapping is its own allocation. */
+/* The driver: 64 KiB at least, and one allocation for each mapping. */
 #define GRANULARITY 65536
 
 static int allocations, mappings;
@@ -264,14 +265,14 @@ static void poolOnAGpu(unsigned seed)
 	churn(&pool, seed);
 	size_t most = mapped;
 	EXPECT(mappings > 0 && allocations == 0);
-	churn(&pool, seed); /* out of what came back */
+	churn(&pool, seed); /* out of the tables that came back */
 	EXPECT_EQUAL(mapped, most);
 	poolClose(&pool);
 	EXPECT_EQUAL(mappings, 0);
 	EXPECT_EQUAL(mapped, 0);
 }
 
-/* What comes back is given out again, to one who asks for the same power of two. */
+/* A returned table is reused for a request that rounds up to the same power of two. */
 static void poolGivesOutAgain(void)
 {
 	struct pool pool = {.device = &gpu};
@@ -291,7 +292,7 @@ static void poolGivesOutAgain(void)
 	EXPECT_EQUAL(mappings, 0);
 }
 
-/* Larger than what the GPU gives at least; then a failure, after which all is as before. */
+/* A table larger than the GPU's smallest allocation; then a failure, which changes nothing. */
 static void poolAndLargeTables(void)
 {
 	struct pool pool = {.device = &gpu};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_control.c - collectives of the control plane, with ranks that are well and ranks that say no
+ * unit_control.c - collectives of the control plane, with ranks that succeed and ranks that report
+ * an error
  *
  * 17 ranks are a full node of the tree, 40 have three levels. Ranks that fail:
  * unit_control_failure.
@@ -9,7 +10,7 @@
 
 #include "lib/base/auth.h"
 
-/* Byte i of what `rank` puts in in `round`. */
+/* Byte i of the contribution of `rank` in `round`. */
 static uint8_t pattern(int rank, unsigned round, size_t i)
 {
 	return (uint8_t)((i + 1) * 0x9e3779b1u >> 13 ^ (unsigned)rank * 37 ^ round * 101);
@@ -51,7 +52,7 @@ static void gatherOnce(struct member *m, unsigned round, size_t bytes)
 	free(out);
 }
 
-/* Late ranks, ranks that are a round ahead; small and large in turn. */
+/* Late ranks, and ranks that are a round ahead; small and large rounds alternate. */
 static void gather(struct member *m)
 {
 	static const size_t sizes[] = {0, 1, 300};
@@ -90,7 +91,10 @@ static void exchangeOnce(struct member *m, size_t block)
 	free(out);
 }
 
-/* In one round and in several: a round has room for 16 columns of 4,000 bytes, or two of 30,000. */
+/*
+ * Exchanges of one round and of several: a round has room for 16 columns of 4,000 bytes, or two of
+ * 30,000.
+ */
 static void exchange(struct member *m)
 {
 	EXPECT_SUCCESS(m->opened);
@@ -106,7 +110,7 @@ static void exchange(struct member *m)
 	EXPECT_EQUAL(m->failures, 0);
 }
 
-/* Sockets take little at once: results are kept for all children. */
+/* Sockets take little at once: results are kept until all children have them. */
 static void smallBuffers(struct member *m)
 {
 	int bytes = 4096;
@@ -136,7 +140,7 @@ static void exchangeIsBounded(struct member *m)
 	EXPECT_SUCCESS(m->opened);
 }
 
-/* A rank says no in an exchange of several rounds: no rank waits for the later rounds. */
+/* A rank reports an error in an exchange of several rounds: no rank waits for the later rounds. */
 static void oneSaysNoInExchange(struct member *m)
 {
 	size_t block = 4000, all = block * (size_t)m->nRanks;
@@ -174,7 +178,7 @@ static void blocksDiffer(struct member *m)
 	teamExpectWell(m);
 }
 
-/* Two ranks say no, each in its own words: the lowest one's go to all, and nothing is broken. */
+/* Two ranks report errors: all ranks get the lowest rank's sentence, and nothing is broken. */
 static void oneSaysNo(struct member *m)
 {
 	int low = m->nRanks / 2, high = m->nRanks - 1, in = m->rank, out[TEAM_MOST];
@@ -198,7 +202,7 @@ static void oneSaysNo(struct member *m)
 	EXPECT_EQUAL(m->failures, 0);
 }
 
-/* The longest sentence that there is comes over whole. */
+/* The longest possible sentence arrives whole. */
 static void longSentence(struct member *m)
 {
 	char words[2 * SENTENCE_BYTES];
@@ -214,7 +218,7 @@ static void longSentence(struct member *m)
 	teamExpectWell(m);
 }
 
-/* One rank puts in more than the others: all fail, by their own judgement, and go on. */
+/* One rank contributes more than the others: each rank finds the error by itself, and all go on. */
 static void sizesDiffer(struct member *m)
 {
 	int odd = m->nRanks - 1;
@@ -229,7 +233,10 @@ static void sizesDiffer(struct member *m)
 	teamExpectWell(m);
 }
 
-/* Some are in another collective: all fail, the sentence names both, and that is the end. */
+/*
+ * Some ranks are in another collective: all fail, the sentence names both, and the communicator has
+ * failed.
+ */
 static void callsDiffer(struct member *m)
 {
 	int other = m->rank == m->nRanks - 1;
@@ -280,7 +287,7 @@ static void oneLeavesEarly(struct member *m)
 	EXPECT_EQUAL(m->failures, 0);
 }
 
-/* Strangers at the door of rank 0, while it waits for its children. */
+/* Strangers connect to rank 0 while it waits for its children. */
 
 static int knock(const struct member *m)
 {
@@ -291,7 +298,7 @@ static int knock(const struct member *m)
 	return fd;
 }
 
-/* Rank 0 ends the connection; whatever came before is its challenge or its proof. */
+/* Rank 0 ends the connection; the bytes before are its challenge or its proof. */
 static void expectSentAway(int fd)
 {
 	char byte;
@@ -325,7 +332,7 @@ static void knockWithGarbage(const struct member *m)
 	expectSentAway(fd);
 }
 
-/* Knows the secret, but not who may come. */
+/* A client that knows the secret, and claims a rank that is no child. */
 static void knockAsRank(const struct member *m, uint32_t rank)
 {
 	int fd = knock(m);
@@ -344,7 +351,7 @@ static void knockWithWrongSecret(const struct member *m)
 	close(fd);
 }
 
-/* All ranks but 0: none comes before the strangers have been. */
+/* All ranks but 0: they come after the strangers. */
 static pthread_barrier_t gate;
 
 static void behindStrangers(struct member *m)
@@ -370,7 +377,7 @@ static void afterStrangers(struct member *m)
 	EXPECT_EQUAL(m->failures, 0);
 }
 
-/* Whoever connects and says nothing keeps rank 0 for some seconds, and no longer. */
+/* A silent connection keeps rank 0 waiting for some seconds only. */
 static void behindSilence(struct member *m)
 {
 	if (m->rank == 1)
@@ -379,7 +386,7 @@ static void behindSilence(struct member *m)
 		pthread_barrier_wait(&gate);
 }
 
-/* A second rank 1, while the first is in and rank 2 is awaited; then the first dies. */
+/* A second rank 1 connects while rank 0 has the first and waits for rank 2; then the first dies. */
 static void behindTwin(struct member *m)
 {
 	if (m->rank == 1) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_control_failure.c - ranks that stay away, give up, die or talk nonsense
+ * unit_control_failure.c - ranks that stay away, give up, die or send malformed messages
  *
- * On every other rank: the collective ends, with the result and the words that name who it was, and
- * onFailure is called once. In a tree of 40 ranks 1 and 2 are inner ones, 17 to 39 their children.
+ * On every other rank: the collective ends with the result and a sentence that names the rank, and
+ * onFailure is called once. In a tree of 40 ranks, ranks 1 and 2 are inner nodes, 17 to 39 their
+ * children.
  */
 #include "control_team.h"
 
-/* Who of the team the test is about; set before the ranks start. */
+/* The ranks that fail; set before the ranks start. */
 static int victims[TEAM_MOST], nVictims;
 
 static int isVictim(const struct member *m)
@@ -18,7 +19,7 @@ static int isVictim(const struct member *m)
 	return 0;
 }
 
-/* "rank 5 (host vm), rank 20 (host vm) and 3 more", as rank 0 lists who is missing. */
+/* "rank 5 (host vm), rank 20 (host vm) and 3 more", as rank 0 lists missing ranks. */
 static void listVictims(const struct member *m, char *out, size_t bytes)
 {
 	size_t used = 0;
@@ -31,14 +32,14 @@ static void listVictims(const struct member *m, char *out, size_t bytes)
 		snprintf(out + used, bytes - used, " and %d more", nVictims - 4);
 }
 
-/* GIN_TIMEOUT of these tests, within which the ranks that are there have to connect. */
+/* GIN_TIMEOUT of these tests, within which the ranks that come must connect. */
 #ifdef __SANITIZE_THREAD__
 #define PATIENCE "5"
 #else
 #define PATIENCE "3"
 #endif
 
-/* The missing do not call. All fail with one sentence, the missing as well. */
+/* The missing ranks do not call. All ranks fail with one sentence, the missing ones as well. */
 static void missing(struct member *m)
 {
 	char names[360], words[512];
@@ -58,7 +59,7 @@ static void missing(struct member *m)
 	EXPECT_EQUAL(m->failures, 1);
 }
 
-/* It gives up while the others wait for it. */
+/* A rank gives up while the others wait for it. */
 static void aborts(struct member *m)
 {
 	char words[128];
@@ -70,7 +71,7 @@ static void aborts(struct member *m)
 		 m->team->ranks[victim].host);
 	if (m->rank == victim) {
 		controlAbort(&m->control);
-		controlAbort(&m->control); /* once more is no news */
+		controlAbort(&m->control); /* a second time is no news */
 	} else {
 		EXPECT_FAILS(controlAgree(&m->control, "wait", ginSuccess), ginErrorPeer, words);
 	}
@@ -87,7 +88,7 @@ static void *abortFromElsewhere(void *arg)
 	return NULL;
 }
 
-/* It gives up, on another thread, while it is in a collective itself, and rank 0 does not come. */
+/* A rank gives up on another thread while it is itself in a collective; rank 0 does not come. */
 static void abortsWhileCalling(struct member *m)
 {
 	pthread_t thread;
@@ -104,7 +105,7 @@ static void abortsWhileCalling(struct member *m)
 		pthread_join(thread, NULL);
 }
 
-/* Its connections end without a farewell, as when its process is killed. */
+/* A rank's connections end without a farewell, as when its process is killed. */
 static void cutLinks(struct member *m)
 {
 	pthread_mutex_lock(&m->control.lock);
@@ -136,7 +137,7 @@ static void dies(struct member *m)
 	EXPECT(isVictim(m) || m->failures == 1);
 }
 
-/* A rank dies after the first rounds of an exchange that has many. */
+/* A rank dies after the first of many rounds of an exchange. */
 static void diesInExchange(struct member *m)
 {
 	struct controlRound of = {.call = "exchange", .block = CONTROL_BYTES};
@@ -165,7 +166,7 @@ static void diesInExchange(struct member *m)
 	free(out);
 }
 
-/* Leaves die at the same time: the first is what all fail of, every one is told. */
+/* Leaves die together: all ranks fail with the first death, and onFailure reports every death. */
 static void severalDie(struct member *m)
 {
 	EXPECT_SUCCESS(m->opened);
@@ -181,7 +182,7 @@ static void severalDie(struct member *m)
 	EXPECT(isVictim(m) || m->failures == nVictims);
 }
 
-/* Somebody else than the control plane, a queue of a NIC say, has found a rank lost. */
+/* Other code than the control plane, a NIC's queue say, has found a rank lost. */
 static void isReported(struct member *m)
 {
 	EXPECT_SUCCESS(m->opened);
@@ -197,7 +198,7 @@ static void isReported(struct member *m)
 	EXPECT_EQUAL(m->failures, 1);
 }
 
-/* A rank that never opens its control plane; GIN_TIMEOUT is 1. */
+/* A rank never opens its control plane; GIN_TIMEOUT is 1. */
 static void neverComes(struct member *m)
 {
 	if (isVictim(m))
@@ -233,7 +234,7 @@ static int newsOf2(void *arg, char *why)
 	return ginErrorBootstrap;
 }
 
-/* Rank 2 has died before it came: the bootstrap knows, and rank 0 does not wait for GIN_TIMEOUT. */
+/* Rank 2 dies before it connects: the bootstrap knows, and rank 0 does not wait for GIN_TIMEOUT. */
 static void lostInBootstrap(struct member *m)
 {
 	if (m->rank == 0)
@@ -245,7 +246,7 @@ static void lostInBootstrap(struct member *m)
 			     "rank 2 has ended");
 }
 
-/* The news come by a descriptor, or are asked for. */
+/* A descriptor announces the death, or rank 0 asks for it. */
 static void newsOfBootstrap(int isAsked)
 {
 	static struct team team = {.body = lostInBootstrap};
@@ -280,7 +281,7 @@ static void newsAskedFor(void)
 	newsOfBootstrap(1);
 }
 
-/* Messages that cannot be right, sent by a rank that knows the secret. */
+/* Malformed messages from a rank that knows the secret. */
 static struct {
 	int speaker; /* rank 1 sends to its parent, rank 0 to rank 1 */
 	struct controlHeader header;
@@ -348,7 +349,7 @@ static void nonsenseFromParent(void)
 	sayHeader("no result", wrong);
 }
 
-/* The second collective is number 2; an entry is whole with 12 bytes. */
+/* The second collective is number 2; a whole entry has 12 bytes. */
 static void allNonsense(void)
 {
 	const uint64_t entry = sizeof(struct controlEntry);

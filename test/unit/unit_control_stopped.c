@@ -3,7 +3,7 @@
  * unit_control_stopped.c - a rank whose process is stopped is not dead, even where a message does
  * not fit the buffers of the sockets
  *
- * Rank 0 is a control plane. Rank 1 is written out here: it stops for longer than 10 s.
+ * Rank 0 is a control plane. This file plays rank 1, which stops for longer than 10 s.
  */
 #include "control_team.h"
 
@@ -12,14 +12,14 @@
 
 #define STOP_US 11000000
 
-/* The end of rank 1 has the address 127.0.0.1: the ends differ, as those of two hosts. */
+/* Rank 1's socket has the address 127.0.0.1: the addresses differ, as between two hosts. */
 static const struct netAddress otherHost = {.family = AF_INET, .bytes = {127, 0, 0, 2}};
 
 struct half {
 	const char *name;
 	struct identity ranks[2];
 	struct control control;
-	int fd; /* rank 1's end */
+	int fd; /* rank 1's socket */
 	int stopsReading;
 	pthread_t rank0, rank1;
 };
@@ -35,7 +35,7 @@ static void noFailure(void *arg, int rank, ginResult_t result)
 		   rank, ginGetErrorString(result));
 }
 
-/* A link of small buffers. */
+/* A connection with small buffers. */
 static void shrink(int fd)
 {
 	int bytes = 4096;
@@ -66,7 +66,7 @@ static void *runRank0(void *arg)
 	return NULL;
 }
 
-/* An option of rank 0's end. */
+/* An option of rank 0's socket. */
 static int option(struct half *h, int name)
 {
 	int value = 0;
@@ -84,7 +84,7 @@ static int patience(struct half *h)
 	return option(h, TCP_USER_TIMEOUT);
 }
 
-/* A host that vanishes is found by the first probe after that time: within 30 s. */
+/* The first probe after that time finds that a host has vanished: within 30 s. */
 static void expectProbes(struct half *h)
 {
 	EXPECT(option(h, TCP_KEEPIDLE) * 1000 <= patience(h));

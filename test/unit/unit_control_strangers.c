@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_control_strangers.c - connections to the control plane's listener that are of no rank: the
- * ranks connect beside them, and deadlines, log lines and listening addresses stay bounded
+ * unit_control_strangers.c - connections to the control plane's listener from strangers: the ranks
+ * still connect, and deadlines, log lines and listening addresses stay bounded
  */
 #include "control_team.h"
 
@@ -44,7 +44,7 @@ static void well(struct member *m)
 	teamExpectWell(m);
 }
 
-/* They connect before the ranks and send nothing, or a part of an answer. */
+/* Strangers connect before the ranks and send nothing, or some bytes of an answer. */
 static void silentCrowd(void)
 {
 	static struct team team = {.body = well};
@@ -89,7 +89,7 @@ static void timesOut(struct member *m)
 	EXPECT_HAS(ginGetLastError(), "has not connected");
 }
 
-/* The log as a file. */
+/* Sends the log to a file. */
 static int logLines(FILE *log)
 {
 	int lines = 0, c;
@@ -136,7 +136,7 @@ static int boundTo(int fd, struct netAddress *at)
 	return 0;
 }
 
-/* The name of an interface that other hosts may reach; "" when there is none. */
+/* The name of an interface that other hosts may reach, or "". */
 static void anyInterface(char *out, size_t bytes)
 {
 	struct ifaddrs *list;

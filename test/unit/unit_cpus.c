@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_cpus.c - on which CPUs the proxy's threads run, on machines that there are not
+ * unit_cpus.c - on which CPUs the proxy's threads run, on described machines
  *
- * hwloc describes them: one by HWLOC_SYNTHETIC, which has NUMA nodes and no devices, and the one of
- * test/fake/sysfs.
+ * hwloc describes two machines: HWLOC_SYNTHETIC has NUMA nodes and no devices, test/fake/sysfs has
+ * devices.
  */
 #include "expect.h"
 #include "lib/gpu/cpus.h"
 
-static const struct cuda *someCuda = (const struct cuda *)&someCuda; /* a GPU; it is not asked */
+static const struct cuda *someCuda = (const struct cuda *)&someCuda; /* a GPU; nothing calls it */
 
 static cpu_set_t setOf(const char *cpus)
 {
@@ -28,7 +28,7 @@ static struct device gpu(const char *busId, int numaNode)
 	return d;
 }
 
-/* Of the CPUs `own`, digits, those that are chosen. */
+/* Checks which of the CPUs `own` are chosen: `due`. `own` has a digit for each CPU. */
 static void expectChosen(const struct device *d, const char *own, const char *due)
 {
 	const cpu_set_t mask = setOf(own);
@@ -51,13 +51,12 @@ static void synthetic(void)
 	expectChosen(&second, "01234567", "4-7");
 	expectChosen(&second, "0167", "6-7");
 	expectChosen(&second, "24", "4");
-	expectChosen(&second, "013", "0-1,3"); /* none is near: they stay */
+	expectChosen(&second, "013", "0-1,3"); /* none is near: all are chosen */
 	expectChosen(&lost, "02", "0,2");
 	expectChosen(&far, "01234567", "0-7");
 	expectChosen(&second, "01234567", "4-7");
 	expectChosen(&second, "0123", "0-3");
-	setenv("HWLOC_SYNTHETIC", "numa:4 core:2 pu:1",
-	       1); /* it is known now, and not asked again */
+	setenv("HWLOC_SYNTHETIC", "numa:4 core:2 pu:1", 1); /* libgin remembers its NUMA node */
 	expectChosen(&second, "01234567", "4-7");
 	expectChosen(&first, "01234567", "0-1");
 }
@@ -67,7 +66,7 @@ static void bySysfs(void)
 	struct device first = gpu("0000:1B:00.0", -1), second = gpu("0000:1e:00.0", 0);
 
 	expectChosen(&first, "0123", "0-1");
-	expectChosen(&second, "0123", "2-3"); /* the bus goes before the NUMA node */
+	expectChosen(&second, "0123", "2-3"); /* the bus id has priority over the NUMA node */
 	expectChosen(&second, "12", "2");
 	expectChosen(&second, "1", "1");
 }
@@ -107,15 +106,15 @@ static void oneEach(void)
 	expectThread("0134", 2, "1");
 	expectThread("0134", 3, "0");
 	expectThread("0134", 4, "4");
-	expectThread("0134", 0, "3"); /* 4 has two */
+	expectThread("0134", 0, "3"); /* CPU 4 has two threads */
 	expectThread("0134", 2, "1");
 	expectThread("0134", 2, "0");
 	expectThread("5", 4000000000u, "5");
 }
 
 /*
- * A communicator ends, and its thread leaves CPU 3: the next thread takes it, whatever its number
- * is.
+ * A communicator ends, and its thread leaves CPU 3: the next thread takes it, whatever the thread's
+ * number.
  */
 static void oneLeaves(void)
 {
@@ -153,7 +152,7 @@ static void lists(void)
 	EXPECT_TEXT(text, "0-1023");
 }
 
-/* A description of the machine, as `sysfs` makes it; 0: there is no python3. */
+/* Makes a description of the machine by test/fake/sysfs; 0: there is no python3. */
 static int describe(char *root, const char *program)
 {
 	char command[8192];

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_cuda_abi.c - lib/gpu/cuda.h says the same as the toolkit's <cuda.h>
+ * unit_cuda_abi.c - lib/gpu/cuda.h agrees with the toolkit's <cuda.h>
  *
- * Types and numbers are held against it while this is compiled, the names of the calls when it
- * runs: <cuda.h> renames calls whose arguments have changed, cuCtxPushCurrent to
- * cuCtxPushCurrent_v2 say. To be compiled with CFLAGS=-I/usr/local/cuda/include; without the
- * toolkit it is skipped.
+ * The compiler compares types and numbers, the program compares the names of the calls: <cuda.h>
+ * renames calls whose arguments have changed, cuCtxPushCurrent to cuCtxPushCurrent_v2 say. Compile
+ * with CFLAGS=-I/usr/local/cuda/include; without the toolkit the test is skipped.
  */
 #include "lib/gpu/cuda.h"
 
-/* Without the toolkit this may be libgin's own once more, which has no CUDA_VERSION. */
+/* Without the toolkit this may be libgin's own cuda.h, which has no CUDA_VERSION. */
 #if defined(__has_include)
 #if __has_include(<cuda.h>)
 #include <cuda.h>
@@ -116,7 +115,7 @@ SAME_NUMBER(cuPointerPool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
 SAME_NUMBER(cuMemoryIsHost, CU_MEMORYTYPE_HOST);
 SAME_NUMBER(cuMemoryIsDevice, CU_MEMORYTYPE_DEVICE);
 
-/* A member of struct cuda, and what programs write for that call. */
+/* A member of struct cuda, and the name that programs use for the call. */
 #define TOOLKIT_CALLS(X)                                                                           \
 	X(init, cuInit)                                                                            \
 	X(driverGetVersion, cuDriverGetVersion)                                                    \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the
- * communicator reaches it, at any time, and as the error that kernels get; which of two failures
- * has the sentence
+ * communicator reaches it, at any time, as the error that kernels get; and which of two failures
+ * determines the sentence
  */
 /* LINK: -Wl,--wrap=controlAgree,--wrap=controlError */
 #include "expect.h"
 #include "lib/devcomm/devcomm.h"
 
-static int agreements; /* of ginDevCommCreate() that succeeded */
+static int agreements; /* results of ginDevCommCreate() that were success */
 static int failAfter;  /* agreements; 0: never */
 
 ginResult_t __real_controlAgree(struct control *c, const char *call, ginResult_t mine);
@@ -27,7 +27,7 @@ static int newsAfter; /* calls of controlError(); 0: never */
 
 ginResult_t __real_controlError(struct control *c);
 
-/* The control plane brings the news of a death. */
+/* The control plane reports a death. */
 ginResult_t __wrap_controlError(struct control *c)
 {
 	if (newsAfter && !--newsAfter)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_device_query.c - ginDeviceQuery() with a driver whose answers are known, and without one
+ * unit_device_query.c - ginDeviceQuery() with a driver whose answers are known, and without a
+ * driver
  *
- * The driver is test/fake/, loaded before libgin looks for one: the name is the same.
+ * The driver is test/fake/libcuda.so.1. It is loaded first, so that libgin finds it by its name.
  */
 /* NEEDS: test/fake/libcuda.so.1 */
 #include "expect.h"
@@ -97,7 +98,7 @@ static void communicatorSaysSo(void)
 	EXPECT_FAILS(ginCommInit(&config, &comm), ginErrorCuda, "cuDevicePrimaryCtxRetain");
 }
 
-/* What runs here has a driver, or it has not. */
+/* This machine, with or without a driver. */
 static void thisMachine(void)
 {
 	ginDeviceInfo_t info = ask(0);

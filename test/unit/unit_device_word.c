@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_device_word.c - lanes that change words in one GPU's memory by streams, which are late: no
- * change is lost, and a lane that fails leaves the lock free. A lane that seldom looks for the lock
- * gets it in turn, and a lane that does not come back stops no other lane. Contexts of a lane take
- * turns.
+ * unit_device_word.c - lanes of transports change words in one GPU's memory by streams, which are
+ * late: no change is lost, and a lane that fails leaves the lock free. A lane that seldom looks for
+ * the lock gets it in the order of tickets, and a lane that does not come back stops no other lane.
+ * Contexts of a lane alternate.
  */
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
@@ -207,7 +207,7 @@ static void contexts(void)
 	closeLanes();
 }
 
-/* The lock alone. */
+/* Only the lock. */
 enum { TURNS = 1000, PASSES = 20000, HELD = 5 };
 
 static struct wordTicket ticket[LANES];
@@ -237,7 +237,7 @@ static void threads(void)
 }
 
 /*
- * Lanes that always want the lock and hold it for HELD steps. Lane i looks at every period[i]-th
+ * All lanes always want the lock and hold it for HELD steps. Lane i looks at every period[i]-th
  * step. Counts how often each gets it, until one has had it TURNS times. Returns the steps.
  */
 static uint64_t takeTurns(const uint32_t *period, uint32_t *turns)
@@ -263,7 +263,9 @@ static uint64_t takeTurns(const uint32_t *period, uint32_t *turns)
 	}
 }
 
-/* One look for a ticket, one for the lock: the last lane gets it at every second look. */
+/*
+ * The first look takes a ticket, the second the lock: the last lane gets it at every second look.
+ */
 static void seldom(void)
 {
 	const uint32_t period[LANES] = {1, 1, 2, 97};
@@ -274,7 +276,7 @@ static void seldom(void)
 	EXPECT(turns[0] >= TURNS - 2 && turns[1] >= TURNS - 2 && turns[2] >= TURNS - 2);
 }
 
-/* Lane 0 waits, and does not look any more; later it looks again. */
+/* Lane 0 takes a ticket and does not look any more; later it looks again. */
 static void lost(void)
 {
 	const uint32_t others[LANES] = {0, 1, 1, 1}, all[LANES] = {1, 1, 1, 1};
@@ -314,7 +316,7 @@ static void patience(void)
 	EXPECT(wordLockTry(&lock, &ticket[0]));
 }
 
-/* A lane that waits for one lock takes another one, while no lane waits for that. */
+/* A lane that waits for one lock takes another lock for which no lane waits. */
 static void twoLocks(void)
 {
 	struct wordLock other = {0};

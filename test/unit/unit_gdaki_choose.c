@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unit_gdaki_choose.c - which port is a rank's, and how near NICs are to GPUs */
+/* unit_gdaki_choose.c - which port a rank uses, and how near NICs are to GPUs */
 #include "backends/rdma/port.h"
 #include "pinning.h"
 

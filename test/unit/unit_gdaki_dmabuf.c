@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unit_gdaki_dmabuf.c - GPU memory as a NIC gets it: a dma-buf descriptor of whole pages */
+/* unit_gdaki_dmabuf.c - a NIC gets GPU memory as a dma-buf descriptor of whole pages */
 #include <fcntl.h>
 
 #include "backends/gdaki/gdaki.h"

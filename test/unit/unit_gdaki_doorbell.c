@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unit_gdaki_doorbell.c - doorbell pages are mapped once, for as long as somebody uses them */
+/* unit_gdaki_doorbell.c - doorbell pages are mapped once, for as long as a queue uses them */
 #include "backends/gdaki/doorbell.h"
 #include "expect.h"
 
@@ -85,7 +85,7 @@ static void shared(void)
 	EXPECT(!mapped[0]);
 }
 
-/* A mapping that was made elsewhere stays. */
+/* A mapping that other code made stays. */
 static void foreign(void)
 {
 	struct rdmaRegister where = at(1, 0x800);
@@ -124,7 +124,7 @@ static void plain(void)
 	shared();
 }
 
-/* Doorbells that kernels have left are rung when the queues go. No thread rings here. */
+/* When the queues close, doorbells that kernels have left are rung. No thread rings here. */
 static void left(void)
 {
 	struct gdakiRinger ringer = {.lock = PTHREAD_MUTEX_INITIALIZER,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unit_gdaki_sources.c - the table in which kernels find own memory by its address */
+/* unit_gdaki_sources.c - the table in which kernels find this rank's memory by its address */
 #include "backends/gdaki/memory.h"
 #include "expect.h"
 #include "pinning.h"

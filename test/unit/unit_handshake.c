@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_handshake.c - both ends prove that they know the secret, and nothing else gets in
+ * unit_handshake.c - both sides prove that they know the secret, and other connections are refused
  *
- * One end runs in a thread, the other here. What a stranger sends is written out byte by byte.
+ * One side runs in a thread, the other here. Strangers' messages are written byte by byte.
  */
 #include "lib/base/auth.h"
 
@@ -38,7 +38,7 @@ static struct greeting makeGreeting(const uint8_t *key, uint32_t rank, const uin
 	return g;
 }
 
-/* The listening end of one connection, in a thread: how it ended. */
+/* The listening side of one connection, in a thread, and its result. */
 struct accepted {
 	pthread_t thread;
 	uint64_t wait;
@@ -67,7 +67,7 @@ static void startAccept(struct accepted *a, uint64_t wait)
 	EXPECT(!pthread_create(&a->thread, NULL, acceptOne, a));
 }
 
-/* The connection stays open; the caller closes both ends. */
+/* The connection stays open; the caller closes both sockets. */
 static void expectAccepted(struct accepted *a, uint32_t rank)
 {
 	pthread_join(a->thread, NULL);
@@ -90,7 +90,7 @@ static void closeBoth(struct accepted *a, int fd)
 	close(fd);
 }
 
-/* The right secret at both ends; then bytes both ways. */
+/* The right secret on both sides; then bytes both ways. */
 static void rightSecret(uint32_t rank)
 {
 	struct accepted a;
@@ -109,7 +109,7 @@ static void rightSecret(uint32_t rank)
 	closeBoth(&a, fd);
 }
 
-/* After every refusal: the listener is as good as before. */
+/* After every refusal the listener still accepts the right secret. */
 static void stillUsable(void)
 {
 	rightSecret(3);
@@ -128,12 +128,12 @@ static void wrongSecretOfConnector(void)
 	sendAll(fd, &g, sizeof(g));
 	expectRefused(&a, EACCES);
 	receiveAll(fd, &g.proof, sizeof(g.proof));
-	EXPECT_EQUAL(g.proof, 0); /* told nothing that the secret is part of */
+	EXPECT_EQUAL(g.proof, 0); /* got nothing that depends on the secret */
 	closeBoth(&a, fd);
 	stillUsable();
 }
 
-/* The library at both ends: the listener refuses, and the connector learns that. */
+/* The library on both sides: the listener refuses, and the connector learns that. */
 static void *connectWrong(void *arg)
 {
 	int fd = connectTo(&v4);
@@ -156,7 +156,7 @@ static void differentSecrets(void)
 	stillUsable();
 }
 
-/* The rank is part of the proof: another one cannot be put in its place. */
+/* The rank is part of the proof: another rank cannot replace it. */
 static void changedRank(void)
 {
 	struct accepted a;
@@ -240,7 +240,7 @@ static void silence(void)
 	stillUsable();
 }
 
-/* What was once accepted is of no use again: each connection has a challenge of its own. */
+/* A replayed proof is refused: each connection has a challenge of its own. */
 static void replay(void)
 {
 	struct accepted a;
@@ -266,7 +266,7 @@ static void replay(void)
 	stillUsable();
 }
 
-/* A listener takes the bytes of one greeting from whoever sends more. */
+/* A listener reads one greeting only, even if the client sends more. */
 static void boundedRead(void)
 {
 	struct accepted a;
@@ -286,7 +286,7 @@ static void boundedRead(void)
 	stillUsable();
 }
 
-/* The connecting end, against a listener that is a stranger. */
+/* The connecting side, against a listener that is a stranger. */
 struct connected {
 	pthread_t thread;
 	uint64_t wait;
@@ -359,7 +359,7 @@ static void reflectedProof(void)
 	expectLeft(&c, fd, EACCES);
 }
 
-/* A stranger makes the listener's challenge its own, so that both are equal. */
+/* A stranger sends the listener's challenge back as its own. */
 static void reflectedChallenge(void)
 {
 	struct accepted a;

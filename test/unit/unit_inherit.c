@@ -31,7 +31,7 @@ ginResult_t __wrap_windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_
 
 void __real_windowsFree(ginComm_t comm);
 
-/* ginCommShrink() leaves nothing for the end of a communicator that it gives up. */
+/* ginCommShrink() itself releases all of a communicator that it gives up. */
 void __wrap_windowsFree(ginComm_t comm)
 {
 	EXPECT(!registers || !comm->windows);

@@ -2,7 +2,7 @@
 /*
  * unit_interrupted.c - calls of the operating system that a signal interrupts are made again
  *
- * The library's calls come here. Each fails with EINTR a few times before it is made.
+ * This file intercepts the library's calls. Each fails with EINTR a few times before it is made.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_killed.c - a rank is killed at one moment of ginCommInit() or ginCommSplit(): the other
- * ranks end at once, and remove the name of the socket by which it passes descriptors
+ * unit_killed.c - a rank is killed at a chosen moment of ginCommInit() or ginCommSplit(): the other
+ * ranks end at once, and remove the name of its socket for descriptors
  *
- * The library's calls of bind(), unlink() and connect() come here.
+ * This file intercepts the library's bind(), unlink() and connect().
  */
 #include "expect.h"
 #include "lib/base/clock.h"

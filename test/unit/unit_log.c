@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_log.c - where log lines go: to standard error, and to nothing else that has its number
+ * unit_log.c - where log lines go: to standard error, and to no other file that has its number
  *
- * Each test runs in a process of its own, whose exit status tells a failure: it has no standard
+ * Each test runs in a process of its own, whose exit status shows a failure: it has no standard
  * error to write to.
  */
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static int redirect(int flags)
 	return fd;
 }
 
-/* `content`: bytes that the file has before libgin writes. */
+/* `content`: the bytes of the file before libgin writes. */
 static void expectLine(int flags, off_t content, int expected)
 {
 	int file = redirect(flags);
@@ -52,7 +52,7 @@ static void expectLine(int flags, off_t content, int expected)
 	close(file);
 }
 
-/* As freopen(), a shell or a daemon redirects standard error. */
+/* Redirects standard error as freopen(), a shell or a daemon does. */
 static void toLogFiles(void)
 {
 	expectLine(O_WRONLY, 0, 1);
@@ -135,7 +135,7 @@ static int isPending(void)
 	return sigismember(&pending, SIGPIPE);
 }
 
-/* Blocked, the signal would stay pending. */
+/* A blocked signal would stay pending. */
 static void pipeWithoutReader(void)
 {
 	sigset_t pipeSignal;
@@ -153,7 +153,7 @@ static void pipeWithoutReader(void)
 	EXPECT(isPending());
 }
 
-/* The line has the caller's reason, whatever libgin has asked meanwhile. */
+/* The line has the caller's errno, whatever libgin has called meanwhile. */
 static void meaningOfErrno(void)
 {
 	char line[256] = "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_memory_host.c - host memory for a GPU and for peers, by a driver made here
+ * unit_memory_host.c - host memory for a GPU and for peers, with a driver of this file
  *
- * The driver pins what it is given and remembers it; a row may have it refuse or move.
+ * The driver records the memory that it pins; a test may have it refuse, or map elsewhere.
  */
 #include "lib/base/error.h"
 #include "expect.h"
@@ -52,7 +52,7 @@ static void ofAllSizes(void)
 	expectHoldings(before);
 }
 
-/* Kernels and CPUs have to have it at one address, to its end. */
+/* A window must have one address for kernels and CPUs, up to its end. */
 static void onlyWhatIsPinned(void)
 {
 	struct memory m;
@@ -97,7 +97,7 @@ static void droppedWhileUsed(void)
 	expectHoldings(before);
 }
 
-/* And memory that its rank frees, which cannot be freed twice. */
+/* Memory that its rank frees stays, too, and cannot be freed twice. */
 static void freedWhileUsed(void)
 {
 	struct holdings before = holdingsNow();
@@ -199,7 +199,7 @@ static void abandonedInPlace(void)
 	EXPECT(memoryReclaim(at));
 }
 
-/* Peers that keep what was abandoned cost this process a bounded number of descriptors. */
+/* Abandoned memory that peers keep costs this process a bounded number of descriptors. */
 static void muchAbandoned(void)
 {
 	enum { MANY = MEMORY_LOST + 9 };
@@ -242,7 +242,7 @@ static void freedByTheRightOne(void)
 	EXPECT_FAILS(memoryFree(&pinningGpu, at), ginErrorInvalidArgument, "not from ginMemAlloc");
 }
 
-/* Nothing stays of what the driver refuses. */
+/* Nothing stays when the driver refuses. */
 static void refused(void)
 {
 	struct holdings before = holdingsNow();
@@ -264,7 +264,7 @@ static void refused(void)
 	expectHoldings(before);
 }
 
-/* As a peer has it: the same bytes at another address, pinned there as well. */
+/* A peer has the bytes at another address, pinned there as well. */
 static void ofAPeer(void)
 {
 	struct holdings before = holdingsNow();

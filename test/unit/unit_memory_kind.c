@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_memory_kind.c - what windows may lie in which memory, by a driver made here
+ * unit_memory_kind.c - which windows may lie in which memory, with a driver of this file
  *
- * The driver says of every address what the row at hand says.
+ * The driver answers for every address as the current row says.
  */
 #include "lib/base/error.h"
 #include "lib/gpu/memory.h"
@@ -133,7 +133,7 @@ static const struct cuda driver = {.pointerAttribute = pointerAttribute,
 				   .getErrorString = getErrorString};
 static const struct device gpu = {.cuda = &driver, .ordinal = OURS, .id = OURS};
 
-/* Has cuMemGetAddressRange() the last word? Mappings are found without it. */
+/* Does the answer depend on cuMemGetAddressRange()? Mappings are found without it. */
 static int isWithoutRange(void)
 {
 	return row->noRange && row->vmm < 0;
@@ -190,7 +190,7 @@ static void asSource(void)
 }
 
 /*
- * A source may go on in the next piece of mapped memory, but not in the allocation beside another
+ * A source may go on in the next piece of mapped memory, but not in the allocation next to another
  * cudaMalloc().
  */
 static void asSourceOfTwo(void)
@@ -223,7 +223,7 @@ static void asWindowOfTwo(void)
 	beside = besideOnHost = 0;
 }
 
-/* Nothing is of no kind, wherever it is. */
+/* Empty memory has no kind, at any address. */
 static void nothing(void)
 {
 	struct memory m;

@@ -3,8 +3,8 @@
  * unit_mlx5_prm.c - mlx5/prm.h: fields are read and written where they say, and none lies on
  * another
  *
- * That the numbers are the hardware's is seen by test/lint/mlx5_prm, where there are headers that
- * have them.
+ * test/lint/mlx5_prm compares the numbers with the hardware's, where there are headers that have
+ * them.
  */
 #include "mlx5/prm.h"
 
@@ -25,7 +25,7 @@ static const struct entry entries[] = {
 
 static const size_t count = sizeof(entries) / sizeof(entries[0]);
 
-/* A field that two commands share is one of each. */
+/* A field that two commands share has one place in both. */
 static int sameBits(const struct entry *a, const struct entry *b)
 {
 	uint32_t from = fieldBit(a->field), to = from + fieldWidth(a->field);
@@ -48,7 +48,7 @@ static void fieldsAreApart(void)
 	printf("ok: %zu fields\n", count);
 }
 
-/* All ones in a field change no bit beside it, and come back. */
+/* All ones in a field change no other bit, and are read back. */
 static void fieldsAreExact(void)
 {
 	for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_mlx5_text.c - mlx5/: WQEs and CQEs in words; what is malformed is called so, and no bytes do
+ * unit_mlx5_text.c - mlx5/: WQEs and CQEs in words; malformed ones are reported, and no bytes do
  * harm
  */
 #include "mlx5/command.h"
@@ -114,7 +114,7 @@ static void atomics(void)
 	    "; 8 bytes to 0x10000 lkey 0x99aabbcc");
 }
 
-/* What libgin does not post, but others do. */
+/* WQEs that other programs post. */
 static void ofOthers(void)
 {
 	struct ginMlx5Wqebb wqe = {0};
@@ -315,7 +315,7 @@ static void commands(void)
 	printf("ok: a command's answer\n");
 }
 
-/* Any bytes can be read, and fit into any room. */
+/* Any bytes can be decoded, into text of any size. */
 static void anyBytes(void)
 {
 	const unsigned seed = 20261121;
@@ -331,7 +331,7 @@ static void anyBytes(void)
 		for (size_t i = 0; i < sizeof(queue); i++)
 			bytes[i] = (uint8_t)rand();
 		uint32_t count = 1 + (uint32_t)rand() % 16, at = (uint32_t)rand() % count;
-		bytes[64 * at + 3] &= 0x1f; /* mostly opcodes that there are */
+		bytes[64 * at + 3] &= 0x1f; /* mostly opcodes that exist */
 		wqeDecode(queue, count, at, &w);
 		EXPECT(w.wqebbs >= 1 && w.wqebbs <= count);
 		size_t room = (size_t)rand() % sizeof(text), length = wqeText(&w, "\n", text, room);

@@ -3,8 +3,8 @@
  * unit_mlx5_wqe.c - gin/core/mlx5.h: each WQE, doorbell and completion against bytes written down
  * here
  *
- * Layouts and numbers are held against <infiniband/mlx5dv.h>, where there is one, while this is
- * compiled. That libmlx5 itself makes the same bytes is seen by mlx5_verbs.c.
+ * The compiler compares layouts and numbers with <infiniband/mlx5dv.h>, where there is one.
+ * mlx5_verbs.c compares the bytes with libmlx5's.
  */
 #include <gin/core/mlx5.h>
 
@@ -108,7 +108,7 @@ _Static_assert(sizeof(struct ginMlx5Wqebb) == 64 && sizeof(struct ginMlx5TwoWqeb
 #define REMOTE "0123456789abcdef 55667788 00000000"
 #define LOCAL(bytes) bytes "99aabbcc fedcba9876543210"
 
-/* Bits of the index above 16 must not show. */
+/* Bits of the index above 16 must not appear. */
 static struct ginMlx5Slot slot(uint32_t flags)
 {
 	return (struct ginMlx5Slot){ginMlx5Queue(0x123456), 0x5abcd, flags};

@@ -12,7 +12,7 @@
 
 #include "expect.h"
 
-/* How --list and a test of gin_environ(7) call what a variable can have. */
+/* The kind of a variable's value, as --list prints it and a test of gin_environ(7) reads it. */
 static const char *kindOf(const struct paramInfo *info)
 {
 	static char text[64];
@@ -33,7 +33,7 @@ static int list(void)
 	return 0;
 }
 
-/* Every row can be told from the others and has what messages and manual need. */
+/* All names differ, and every row has the texts that messages and the manual need. */
 static void tableIsWhole(void)
 {
 	for (int p = 0; p < PARAM_COUNT; p++) {
@@ -124,7 +124,7 @@ static void valuesOfEach(void)
 	EXPECT_EQUAL(paramNumber(paramTimeout), 1000000000);
 }
 
-/* The choice that is tried, by its variable and its place among the others. */
+/* The choice that is tried, by its variable and its index. */
 static struct {
 	enum param param;
 	int index;
@@ -191,8 +191,8 @@ static void badValues(enum param param, const char *const *values)
 	}
 }
 
-/* What `body` writes to standard error. */
-static char told[4096];
+/* Keeps what `body` writes to standard error. */
+static char printed[4096];
 
 static void hear(void (*body)(void))
 {
@@ -204,8 +204,8 @@ static void hear(void (*body)(void))
 	dup2(kept, STDERR_FILENO);
 	close(kept);
 	close(ends[1]);
-	ssize_t got = read(ends[0], told, sizeof(told) - 1);
-	told[got < 0 ? 0 : got] = '\0';
+	ssize_t got = read(ends[0], printed, sizeof(printed) - 1);
+	printed[got < 0 ? 0 : got] = '\0';
 	close(ends[0]);
 }
 
@@ -222,11 +222,11 @@ static void unknownIsWarnedOf(void)
 	setenv("GINGER", "x", 1);
 	setenv("GIN_EP_TIMEOUT", "7", 1);
 	hear(checkTwice);
-	EXPECT_HAS(told, "WARN GIN_TIMEOUTS is not a variable of libgin");
-	EXPECT_HAS(told, "WARN GIN_ is not a variable of libgin");
-	EXPECT(!strstr(told, "GINGER"));
-	EXPECT(!strstr(told, "GIN_EP_"));
-	char *first = strstr(told, "GIN_TIMEOUTS");
+	EXPECT_HAS(printed, "WARN GIN_TIMEOUTS is not a variable of libgin");
+	EXPECT_HAS(printed, "WARN GIN_ is not a variable of libgin");
+	EXPECT(!strstr(printed, "GINGER"));
+	EXPECT(!strstr(printed, "GIN_EP_"));
+	char *first = strstr(printed, "GIN_TIMEOUTS");
 	EXPECT(first && !strstr(first + 1, "GIN_TIMEOUTS")); /* once */
 	EXPECT_EQUAL(paramNumber(paramTimeout), 600);
 }
@@ -236,17 +236,17 @@ static void logKeepsWarningsBack(void)
 	setenv("GIN_LOG", "error", 1);
 	setenv("GIN_TIMEOUTS", "7", 1);
 	hear(checkTwice);
-	EXPECT_TEXT(told, "");
+	EXPECT_TEXT(printed, "");
 }
 
 static void knownAreNotWarnedOf(void)
 {
 	setAll("");
 	hear(checkTwice);
-	EXPECT_TEXT(told, "");
+	EXPECT_TEXT(printed, "");
 }
 
-/* Whoever runs this may have variables of his own. */
+/* The caller's environment may have such variables. */
 static void clearEnvironment(void)
 {
 	extern char **environ;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_peermem.c - whose memory comes to whom, and how
+ * unit_peermem.c - which peers get which memory, and how
  *
- * Five ranks that say to be five processes of one host, and are one here. What a rank's windows are
- * made of stands in `parts`; the exchange of descriptors looks there.
+ * Five ranks claim to be five processes of one host, and are one process. `parts` has the memory of
+ * a rank's windows; the exchange of descriptors uses it.
  */
 #include "backends/peermem/peermem.h"
 
@@ -12,7 +12,7 @@
 
 #define RANKS 5
 
-/* A rank's part of the window at hand. */
+/* A rank's part of the current window. */
 struct part {
 	struct memory memory;
 	struct peermemWindow *window;
@@ -40,7 +40,7 @@ static ginResult_t exchange(void *core, int fd, const uint8_t *to, const uint8_t
 	return ginSuccess;
 }
 
-/* Of another kind than what a route could say: neighbours, and rank 2 with itself. */
+/* Pairs that no route has: neighbours, and rank 2 with itself. */
 static int neighbours(const void *of, int rank)
 {
 	int me = ((const struct backendHost *)of)->rank;
@@ -75,7 +75,7 @@ static void closeAll(void)
 		peermemClose(instances[r]);
 }
 
-/* All of the memory at `at[r]`, of `bytes` bytes each. */
+/* Registers all `bytes` bytes at each `at[r]`. */
 static void registerAll(const struct device *device, char *const *at, size_t bytes, int cpuOnly,
 			struct peermemWindow **windows)
 {
@@ -116,7 +116,7 @@ static void freeAll(const struct device *device, char **at)
 		EXPECT_SUCCESS(memoryFree(device, at[r]));
 }
 
-/* What rank `a` has of rank `b`, if anything. */
+/* Checks what rank `a` has of rank `b`, if anything. */
 static void expectPart(struct peermemWindow *const *windows, int a, int b, int served)
 {
 	const char *there = peermemAddress(windows[a], b);
@@ -128,7 +128,7 @@ static void expectPart(struct peermemWindow *const *windows, int a, int b, int s
 		EXPECT_EQUAL(there[4096], b + 1);
 }
 
-/* Others get neither an address nor a descriptor. */
+/* Peers that are not served get neither an address nor a descriptor. */
 static void theServedAlone(void)
 {
 	struct holdings before = holdingsNow();
@@ -147,7 +147,7 @@ static void theServedAlone(void)
 	expectHoldings(before);
 }
 
-/* Private memory does not come to a peer that is served, and that is the backend's to say. */
+/* Private memory cannot be served to a peer; the error names the backend's route. */
 static void privateMemory(void)
 {
 	char *own = malloc(100), offer[BACKEND_OFFER];
@@ -163,7 +163,7 @@ static void privateMemory(void)
 	free(own);
 }
 
-/* Peers pin what their GPUs use, once; not what is for their CPUs, though it lies beside. */
+/* Peers pin memory for their GPUs, once. They do not pin memory for their CPUs. */
 static void forCpusAlone(void)
 {
 	struct holdings before = holdingsNow();
@@ -176,7 +176,7 @@ static void forCpusAlone(void)
 	registerAll(&pinningGpu, at, 8192, 1, words);
 	EXPECT_EQUAL(pinnedCount, RANKS);
 	registerAll(&pinningGpu, at, 8192, 0, windows);
-	EXPECT_EQUAL(pinnedCount, 2 * RANKS); /* one process: it has each once more */
+	EXPECT_EQUAL(pinnedCount, 2 * RANKS); /* one process: each rank's memory is mapped again */
 	registerAll(&pinningGpu, at, 8192, 0, again);
 	EXPECT_EQUAL(pinnedCount, 2 * RANKS);
 	for (int a = 0; a < RANKS; a++)

@@ -2,8 +2,8 @@
 /*
  * unit_peermem_pieces.c - windows over memory of several pieces, as cuMemMap() makes it
  *
- * A driver whose allocations are files, and whose mappings are mappings of files: ranks that say to
- * be processes of one host map each other's pieces and see each other's bytes.
+ * A driver whose allocations are files, and whose mappings are mappings of files: ranks that claim
+ * to be processes of one host map each other's pieces and see each other's bytes.
  */
 #include "backends/peermem/peermem.h"
 
@@ -64,7 +64,7 @@ static cuResult fakeMap(cuPtr at, size_t bytes, size_t offset, cuAllocation allo
 		    (int)allocation, 0) == MAP_FAILED;
 }
 
-/* Exactly a mapping, as the driver wants it. */
+/* The range must be exactly one mapping, as for the driver. */
 static cuResult fakeUnmap(cuPtr at, size_t bytes)
 {
 	int i = findMapping(at);
@@ -205,7 +205,7 @@ static uint8_t offers[RANKS][BACKEND_OFFER];
 static struct memory memories[RANKS];
 static uint32_t rounds[RANKS];
 
-/* Descriptor of piece `rounds[rank]` of rank `from`, made by the sender's own rule. */
+/* Descriptor of piece `rounds[rank]` of rank `from`, found by the sender's own rule. */
 static ginResult_t exchange(void *core, int fd, const uint8_t *to, const uint8_t *from, int *fds)
 {
 	const struct backendHost *host = core;

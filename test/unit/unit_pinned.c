@@ -2,7 +2,7 @@
 /*
  * unit_pinned.c - memory through which CPU threads and a GPU talk: kept, near, zero
  *
- * The driver is one made here, which counts what it pins. Where a page lies is the system's to say.
+ * The driver is in this file, and counts what it pins. The system says where a page lies.
  */
 #include "lib/gpu/pinned.h"
 
@@ -31,7 +31,7 @@ static char *take(const struct device *d, allocator alloc, size_t bytes, int nod
 	return memset(at, 0x5a, bytes);
 }
 
-/* What is freed stays pinned, and comes back when it suits: as large, and as near. */
+/* Freed memory stays pinned, and serves a later request of its size and NUMA node. */
 static void keptOn(void)
 {
 	char *first = take(&pinningGpu, pinnedAlloc, SOME, 0);
@@ -55,7 +55,7 @@ static void keptOn(void)
 	EXPECT_EQUAL(pinnedEver, 5);
 }
 
-/* Small ones as well: a page each. */
+/* Small requests as well: a page each. */
 static void small(void)
 {
 	char *word = take(&pinningGpu, pinnedAlloc, 8, -1);
@@ -66,7 +66,7 @@ static void small(void)
 	EXPECT_EQUAL(pinnedEver, 2);
 }
 
-/* Small blocks share what is pinned; none of them is handed out as a page. */
+/* Small blocks share pinned memory; a freed block does not serve as a page. */
 static void smallShared(void)
 {
 	enum { MANY = 65 };
@@ -92,7 +92,10 @@ static void smallShared(void)
 	EXPECT_EQUAL(pinnedEver, 3);
 }
 
-/* 100 communicators that fail: what a peer still maps serves nobody; afterwards it serves again. */
+/*
+ * 100 communicators that fail: memory that a peer still maps is not reused before the peer unmaps
+ * it.
+ */
 static void abandoned(void)
 {
 	struct memory m;
@@ -120,7 +123,7 @@ static void abandoned(void)
 	EXPECT_EQUAL(pinnedEver, 2);
 }
 
-/* Either kind can be offered to peers when there is a GPU; without, what was asked for so. */
+/* Memory of pinnedAllocShared can be offered to peers, with a GPU and without. */
 static void canBeOffered(void)
 {
 	const struct device *devices[] = {&pinningGpu, &hostThreads};
@@ -135,7 +138,7 @@ static void canBeOffered(void)
 	}
 }
 
-/* Without a GPU nothing is kept. */
+/* Without a GPU no freed memory is kept. */
 static void hostMemory(void)
 {
 	struct holdings before = holdingsNow();
@@ -178,7 +181,7 @@ static int nodeOf(void *at)
 											 : node;
 }
 
-/* Of the memory at `at`: so that a machine with one node shows it as well. */
+/* The policy of the memory at `at`, so that a machine with one node can check it as well. */
 static int policyOf(void *at)
 {
 	int mode = -1;
@@ -186,7 +189,7 @@ static int policyOf(void *at)
 	return syscall(SYS_get_mempolicy, &mode, NULL, 0, at, MPOL_F_ADDR) ? -1 : mode;
 }
 
-/* Does a page come to lie on `node` when this process says so? */
+/* Can this process place a page on `node`? */
 static int canChoose(int node)
 {
 	unsigned long nodes[16] = {0};
@@ -201,7 +204,7 @@ static int canChoose(int node)
 	return can;
 }
 
-/* Elsewhere where the system does not let us choose, or there is no such node. */
+/* Memory lies elsewhere if the system does not let us choose, or the node does not exist. */
 static void onANode(void)
 {
 	int chosen = 0;
@@ -235,12 +238,12 @@ static void *takeAndFree(void *stop)
 	return NULL;
 }
 
-/* Ranks are threads: no two have the same. */
+/* Ranks are threads: no two get one block. */
 static void ofThreads(void)
 {
 	pthread_t threads[3];
 
-	for (int i = 0; i < 8; i++) /* the driver made here is for one thread */
+	for (int i = 0; i < 8; i++) /* this file's driver serves one thread only */
 		take(&pinningGpu, pinnedAlloc, 64, -1);
 	for (int i = 0; i < 8; i++)
 		pinnedFree(&pinningGpu, pinnedNow[i].at);

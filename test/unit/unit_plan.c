@@ -30,7 +30,7 @@ static const int counts[COUNTS] = {2, 8, 64};
 
 enum kind { kindHeap, kindPinned, kindDevice, KINDS };
 
-/* What one rank has taken so far. */
+/* The memory that one rank has taken so far. */
 struct taken {
 	int64_t bytes[KINDS]; /* that are not freed */
 	uint64_t messages;    /* sent and received */
@@ -45,7 +45,7 @@ static uint64_t relayed; /* by rank 0 */
 static _Thread_local int rankHere = -1;
 static _Thread_local int isInside; /* an allocation that is counted as a whole */
 
-/* Which bytes of which rank are at an address. Slots are never emptied. */
+/* The rank and size of the allocation at an address. Slots are never emptied. */
 static struct {
 	pthread_mutex_t lock;
 	struct {
@@ -132,8 +132,8 @@ static const char *route; /* of the case */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /*
- * Allocations of libgin-rdma.so come here, for symbols of the program are found first. They are
- * counted for verbs: for gdaki they are not planned. What libibverbs and drivers allocate is not
+ * Allocations of libgin-rdma.so come here, because symbols of the program have priority. They are
+ * counted for verbs; the plan of gdaki leaves them out. What libibverbs and drivers allocate is not
  * counted. Sanitizers have such functions of their own.
  */
 void *__libc_calloc(size_t n, size_t bytes);
@@ -231,7 +231,7 @@ static void countMessage(const struct control *c, const struct controlLink *link
 		__atomic_fetch_add(&relayed, bytes, __ATOMIC_RELAXED);
 }
 
-/* What sockets do not take at once is not counted. */
+/* Bytes that sockets do not take at once are not counted. */
 void __wrap_controlSend(struct control *c, struct controlLink *link,
 			const struct controlHeader *header, const void *data)
 {
@@ -349,7 +349,7 @@ const struct fabricCalls *__wrap_networkLoaded(const char *name, struct fabricAb
 }
 
 static pthread_barrier_t all;
-/* What is taken and not planned in each phase, [counts]: equal for all numbers of ranks. */
+/* Memory that is taken and not planned, in each phase, [counts]: equal for all numbers of ranks. */
 static int64_t (*unplanned)[3];
 static int countIndex;
 

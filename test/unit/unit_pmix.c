@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_pmix.c - what the bootstrap pmix asks of PMIx, and which answers it takes: the calls of PMIx
- * are in this file
+ * unit_pmix.c - what the bootstrap pmix asks of PMIx, and which answers it takes; this file has the
+ * calls of PMIx
  */
 /* COMPILE: -Itest/fake/pmix */
 #include "bootstrap/meeting.h"
@@ -133,7 +133,7 @@ static void fences(void)
 	EXPECT_TEXT(data, "rank 0's bytes");
 }
 
-/* A value of another size, or of another type, is of another libgin, and is not copied. */
+/* A value of another size or type comes from another libgin, and is not copied. */
 static void otherValues(void)
 {
 	static const int sizes[] = {0, 15, 17, 24};

@@ -8,9 +8,9 @@
 #include "lib/base/clock.h"
 
 struct polled {
-	pthread_t thread; /* that makes the collective calls */
+	pthread_t thread; /* the thread that makes the collective calls */
 	int calls;
-	int most;	/* the call that returns 1; 0: none does */
+	int most;	/* the number of the call that returns 1; 0: none does */
 	int *countHere; /* for the other rank */
 };
 
@@ -57,7 +57,7 @@ static void *runRank(void *arg)
 	return NULL;
 }
 
-/* Two ranks; polls of rank 0 end at the call number `most`. */
+/* Two ranks; the poll number `most` of rank 0 ends the wait. */
 static void asTwo(int most, void (*body)(struct rank *, struct polled *, ginComm_t))
 {
 	struct rank rank[2];
@@ -79,7 +79,7 @@ static void awaitCount(int *count, int least)
 		usleep(1000);
 }
 
-/* Rank 1 comes when rank 0 has been polled three times, which are 100 ms apart at least. */
+/* Rank 1 comes when rank 0 has been polled three times, at intervals of 100 ms at least. */
 static void lateWell(struct rank *rank, struct polled *polled, ginComm_t comm)
 {
 	static int polls;

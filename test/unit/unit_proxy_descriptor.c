@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_descriptor.c - what a GPU may have written: every wrong field is refused, in words,
- * and no random one leads to an address outside of the windows
+ * unit_proxy_descriptor.c - descriptors as a GPU may have written them: every wrong field is
+ * refused, in words, and no random descriptor leads to an address outside of the windows
  *
  *	unit_proxy_descriptor [TRIES [SEED]]
  */
@@ -306,7 +306,7 @@ static void expectAllInside(void)
 	EXPECT(!work.oldValue || within(work.oldValue, 8, ring.results, sizeof(ring.results)));
 }
 
-/* A number that is often near something that matters. */
+/* A random number, often near a limit. */
 static uint64_t near(uint64_t *state)
 {
 	uint64_t x = random64(state), slot = random64(state) % 6;
@@ -338,7 +338,9 @@ static void randomOnes(uint64_t tries, uint64_t seed)
 	EXPECT(good > tries / 1000);
 }
 
-/* All numbers are given, one more is refused, and one that comes back is given again. */
+/*
+ * All numbers are given out, the next request is refused, and a returned number is given out again.
+ */
 static void slotsRunOut(void)
 {
 	static struct proxyWindow windows[GIN_DESCRIPTOR_SLOTS + 1];

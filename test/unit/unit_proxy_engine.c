@@ -29,7 +29,9 @@ static void closeAll(void)
 	rigClose();
 }
 
-/* Byte `to` of the peer gets byte `from`; with the way a signal 0 is raised, and a counter or 0. */
+/*
+ * Byte `to` of the peer gets byte `from`; signal 0 is raised in the given way, and a counter or 0.
+ */
 static void putByte(struct ring *ring, uint64_t peer, uint64_t to, uint64_t from, uint64_t raise,
 		    uint64_t counter)
 {
@@ -123,9 +125,9 @@ static void strongWaitsForEarlier(void)
 	postSignal(&a, ginRaiseStrongId, 1, 100);
 	postBarrier(&a, 1, 5);
 	postAtomic(&a, ginOpFetchAdd, 1, 8, 1, 0, 1);
-	postSignal(&a, ginRaiseStrongId, 2, 1000); /* to another: waits for nobody */
+	postSignal(&a, ginRaiseStrongId, 2, 1000); /* to another peer: waits for no work */
 	EXPECT_EQUAL(turnOf(&a), 7);
-	EXPECT_EQUAL(a.consumed, 7); /* the ring is free, whatever is under way */
+	EXPECT_EQUAL(a.consumed, 7); /* the ring is free, whatever is in flight */
 	EXPECT(raised(1, 0) == 0 && raised(2, 0) == 1000 && a.done[2] == 7);
 	land(2);
 	EXPECT(turnOf(&a) == 0 && raised(1, 0) == 0 && a.counters[2] == 0);
@@ -143,7 +145,7 @@ static void strongWaitsForEarlier(void)
 	closeAll();
 }
 
-/* The word of all peers is the lowest that has not been done. */
+/* The word of all peers has the lowest work that is not done. */
 static void lowestOfAll(void)
 {
 	openAll();
@@ -165,7 +167,7 @@ static void lowestOfAll(void)
 	closeAll();
 }
 
-/* No more are taken than can be under way; then it goes on from the same place. */
+/* No more descriptors are taken than can be in flight; later the engine goes on at the next one. */
 static void allUnderWay(void)
 {
 	openAll();
@@ -217,7 +219,7 @@ static void atomics(void)
 	closeAll();
 }
 
-/* What goes to standard error meanwhile. */
+/* Keeps what goes to standard error meanwhile. */
 static struct {
 	int kept, file;
 	char text[4096];
@@ -251,7 +253,7 @@ static void expectContextFailed(const struct ring *ring)
 		expectFailed(ring, r, ginErrorInvalidArgument);
 }
 
-/* The context fails and drains, in words; what had been begun ends; the other context goes on. */
+/* The context fails and drains, in words; works in flight end; the other context goes on. */
 static void corrupt(void)
 {
 	openAll();
@@ -291,8 +293,8 @@ static void corrupt(void)
 }
 
 /*
- * One peer cannot be reached: nothing that covers what was lost is done there, its word keeps the
- * first error, and all that goes to others is done.
+ * One peer cannot be reached: nothing that covers a lost work is done there, its word keeps the
+ * first error, and all works to other peers are done.
  */
 static void failingPeer(int landsLater)
 {
@@ -313,7 +315,7 @@ static void failingPeer(int landsLater)
 	EXPECT(a.counters[0] == 2 && a.counters[1] == 0 && raised(1, 0) == 0);
 
 	transport.holds = 0;
-	transport.failingPeer = -1; /* what comes now could be done */
+	transport.failingPeer = -1; /* later works could be done */
 	putByte(&a, 1, 5, 13, ginRaiseStrongId, 2);
 	postSignal(&a, ginRaiseStrongId, 1, 50);
 	postBarrier(&a, 1, 9);
@@ -354,7 +356,7 @@ static void busyTransport(void)
 	openAll();
 	transport.busyPeer = 1;
 	putByte(&a, 1, 0, 10, ginRaiseStrongId, 1);
-	postSignal(&a, ginRaiseWeakId, 1, 100); /* has no data, and must not overtake */
+	postSignal(&a, ginRaiseWeakId, 1, 100); /* has no data, and must not overtake the puts */
 	putByte(&a, 2, 0, 11, ginRaiseStrongId, 1);
 	putByte(&a, 1, 0, 12, ginRaiseStrongId, 1);
 	for (int i = 0; i < 3; i++)
@@ -380,13 +382,13 @@ static void unorderedWords(void)
 	openAll();
 	lanes.lane[0].order = transportUnordered;
 	transport.holds = 1;
-	putByte(&a, 1, 0, 10, 0, 1);		    /* held 0 */
-	putByte(&a, 1, 1, 11, ginRaiseStrongId, 1); /* held 1 */
-	putByte(&a, 1, 2, 12, ginRaiseWeakId, 1);   /* held 2 */
+	putByte(&a, 1, 0, 10, 0, 1);		    /* transport.work[0] */
+	putByte(&a, 1, 1, 11, ginRaiseStrongId, 1); /* transport.work[1] */
+	putByte(&a, 1, 2, 12, ginRaiseWeakId, 1);   /* transport.work[2] */
 	postAtomic(&a, ginOpFetchAdd, 1, 8, 5, 0, 1);
 	EXPECT(turnOf(&a) == 4 && transport.held == 3);
 	land(1);
-	EXPECT(transport.held == 3 && a.done[1] == 0); /* put 0 is not there yet */
+	EXPECT(transport.held == 3 && a.done[1] == 0); /* put 0 has not landed yet */
 	transport.busyPeer = 1;
 	land(2);
 	EXPECT_EQUAL(transport.held, 3); /* no room for the weak signal */
@@ -406,7 +408,7 @@ static void unorderedWords(void)
 	closeAll();
 }
 
-/* The word of a lost message is not claimed to be there, nor is what follows it. */
+/* Neither the word of a lost message nor a later work is reported as done. */
 static void unorderedLoss(void)
 {
 	openAll();
@@ -421,7 +423,7 @@ static void unorderedLoss(void)
 	transport.failingPeer = 1;
 	land(0);
 	transport.failingPeer = -1;
-	land(2); /* its old value is there: the failure does not take it back */
+	land(2); /* the failure does not take back its old value */
 	turnOf(&a);
 	expectFailed(&a, 1, ginErrorSystem);
 	EXPECT_EQUAL(a.counters[0], 0);
@@ -432,17 +434,17 @@ static void unorderedLoss(void)
 	closeAll();
 }
 
-/* An ordered transport gets the word with the data, unless a get before it is under way. */
+/* An ordered transport gets the word with the data, unless an earlier get is in flight. */
 static void orderedWords(void)
 {
 	openAll();
 	lanes.lane[0].order = transportOrdered;
 	transport.holds = 1;
-	putByte(&a, 1, 0, 10, ginRaiseStrongId, 1); /* held 0 */
-	postSignal(&a, ginRaiseStrongId, 1, 1);	    /* held 1 */
-	postGet(&a, 1, 3, 64);			    /* held 2 */
-	putByte(&a, 1, 2, 12, ginRaiseStrongId, 1); /* held 3 */
-	putByte(&a, 1, 3, 13, ginRaiseWeakId, 1);   /* held 4 */
+	putByte(&a, 1, 0, 10, ginRaiseStrongId, 1); /* transport.work[0] */
+	postSignal(&a, ginRaiseStrongId, 1, 1);	    /* transport.work[1] */
+	postGet(&a, 1, 3, 64);			    /* transport.work[2] */
+	putByte(&a, 1, 2, 12, ginRaiseStrongId, 1); /* transport.work[3] */
+	putByte(&a, 1, 3, 13, ginRaiseWeakId, 1);   /* transport.work[4] */
 	EXPECT(turnOf(&a) == 5 && transport.held == 5);
 	for (unsigned i = 0; i < 5; i++)
 		EXPECT_EQUAL(transport.work[i]->wordState == wordUnderWay,
@@ -465,7 +467,7 @@ static void orderedWords(void)
 
 int main(void)
 {
-	setenv("GIN_LOG", "error", 1); /* what is said is looked at */
+	setenv("GIN_LOG", "error", 1); /* the test reads the sentence */
 	expectChild("laps of the ring", laps);
 	expectChild("a descriptor that is half there", halfWritten);
 	expectChild("strong signals, barriers and atomics wait, weak ones do not",

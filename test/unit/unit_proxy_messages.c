@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_proxy_messages.c - the network of the proxy: what a peer sends is checked, what cannot be
- * opened fails in words, peers take turns at words in GPU memory, and a lane does not poll between
- * a signal and the answer to it
+ * unit_proxy_messages.c - the network of the proxy: a peer's messages are checked, a network that
+ * cannot be opened fails in words, peers alternate at words in GPU memory, and a transport's lane
+ * does not poll between a signal and the answer to it
  */
 /* NEEDS: libgin-weak.so */
 #include "network_rig.h"
 
 static int dataIsLocal;
 
-/* What a peer sends is wrong: it is refused in words, and no byte changes. */
+/* A peer sends a wrong message: it is refused in words, and no byte changes. */
 static void expectRefused(struct message m, const char *why)
 {
 	rigStart(1);
@@ -63,7 +63,7 @@ static void wrongMessages(void)
 	expectRefused(m, "no known kind");
 }
 
-/* GIN_WINDOW_LOCAL: the memory may be such that a write to it ends this process. */
+/* GIN_WINDOW_LOCAL: a write to the memory may end this process. */
 static void localWindows(void)
 {
 	struct message m = {.kind = messageWord, .op = ginOpSignal, .bytes = 8, .operand = 1};
@@ -81,7 +81,7 @@ static void localWindows(void)
 	expectRefused(m, "local to this rank");
 }
 
-/* The word is right, and what comes with it is not. */
+/* The word is right, and the data that comes with it is wrong. */
 static void wrongData(void)
 {
 	struct message m = {.kind = messagePut, .op = ginOpPut, .bytes = 8, .operand = 1};
@@ -142,7 +142,7 @@ static void askFor(struct networkLane *lane, uint32_t rank, uint64_t *number, co
 	networkReceive(lane, (const unsigned char *)&m, sizeof(m));
 }
 
-/* Rank 0 is a peer of its own, so that its lane has two. */
+/* Rank 0 is its own peer, so that its lane has two peers. */
 static struct networkLane *openForTwo(void)
 {
 	rigCuda = &fakeCuda;
@@ -153,7 +153,7 @@ static struct networkLane *openForTwo(void)
 	return side[0].lanes.lane[TRANSPORT_NETWORK].state;
 }
 
-/* Peers that always ask for another word take turns. */
+/* Peers that always have a next request are served round robin. */
 static void peersTakeTurns(void)
 {
 	struct networkLane *lane = openForTwo();
@@ -172,7 +172,7 @@ static void peersTakeTurns(void)
 	rigStop();
 }
 
-/* A peer that is lost while it waits for its turn is left out. */
+/* A peer that is lost while it waits is left out. */
 static void lostWhileWaiting(void)
 {
 	struct networkLane *lane = openForTwo();
@@ -247,9 +247,7 @@ static struct networkLane *slowLane(void)
 	return lane;
 }
 
-/*
- * Does the lane poll, if it is asked to at once after a signal of rank 1? Not if the test was slow.
- */
+/* Does the lane poll right after a signal of rank 1? Returns 0 if the test was slow. */
 static int pollsAfterSignal(struct networkLane *lane, uint32_t number, uint32_t wantsAnswer)
 {
 	const struct message m = {.kind = messageWord,

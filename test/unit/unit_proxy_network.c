@@ -5,7 +5,7 @@
  *
  *	unit_proxy_network [OPERATIONS [SEED]]
  *
- * One thread makes the turns of both sides, so a seed repeats a run. Each side posts to the other:
+ * One thread makes the passes of both sides, so a seed repeats a run. Each side posts to the other:
  * stamped puts of several lengths, values, signals, atomics, gets and barriers. They go straight
  * into windows, or through pinned slots: of host memory (GIN_BOUNCE=always), or of "GPU memory"
  * which the late copy engines of fake_engine.h reach.
@@ -22,7 +22,7 @@ static void expectStampAt(uint64_t seen, uint64_t i, const char *when)
 		   (unsigned long long)seen);
 }
 
-/* A stamp is in place, or a later one that uses its cell again. */
+/* The cell has this stamp or a later one. */
 static void expectStamp(const struct side *from, uint64_t i, const char *when)
 {
 	const uint64_t *cell = from->other->memory.cell[i % CELLS];
@@ -32,7 +32,7 @@ static void expectStamp(const struct side *from, uint64_t i, const char *when)
 		expectStampAt(cell[LAST], i, when);
 }
 
-/* What a strong signal covers is there when its word shows it. */
+/* When a strong signal's word shows it, all puts that it covers are there. */
 static void checkSignals(struct side *from)
 {
 	const struct side *to = from->other;
@@ -125,7 +125,7 @@ static uint64_t somewhere(struct side *s, uint64_t offset)
 	return chanceOf(s, 4) ? inData(s, offset) : inHost(s, offset);
 }
 
-/* A strong signal that adds so much covers all stamps up to the newest one. */
+/* A strong signal that adds that much covers all stamps up to the newest one. */
 static void coverStamps(struct side *from, uint64_t addend)
 {
 	while (addend--)
@@ -201,7 +201,7 @@ static void postGet(struct side *from)
 	lastPosted(from)->isGet = 1;
 }
 
-/* One at a time: a put with one word everywhere, or a get. */
+/* One at a time: a put that repeats one word, or a get. */
 static void postLong(struct side *from)
 {
 	if (from->longs && from->longTicket >= from->checked)
@@ -428,7 +428,7 @@ static void byEnginesWhole(void)
 	exchange();
 }
 
-/* Each write and read in one piece or in several, which may find no room in the middle. */
+/* Each write and read in one piece or in several; there may be no room for the next piece. */
 static void pieces(void)
 {
 	setenv("WEAK_MOST", "16", 1);
@@ -436,7 +436,7 @@ static void pieces(void)
 	exchange();
 }
 
-/* A write fails: the peer is lost, every wait ends, and no signal claims what was lost. */
+/* A write fails: the peer is lost, every wait ends, and no signal covers a lost put. */
 static void failing(void)
 {
 	setenv("WEAK_FAIL", "3000", 1);
@@ -458,7 +458,7 @@ static void failing(void)
 	rigStop();
 }
 
-/* Each aligned word of a long put arrives whole, however its parts are cut. */
+/* Each aligned word of a long put arrives whole, however the put is cut. */
 static void wholeWords(void)
 {
 	enum { SKEW = 3 };
@@ -527,7 +527,7 @@ static void sourceInGpuMemory(void)
 	rigStop();
 }
 
-/* The communicator fails: what is under way is given up at once. */
+/* The communicator fails: operations in flight are given up at once. */
 static void abandoned(void)
 {
 	rigStart(seed);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * unit_retire.c - windows that ranks retire one by one; ranks as threads, retired by other threads
- */
+/* unit_retire.c - ranks retire windows one by one; ranks are threads, and other threads retire */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -58,7 +56,7 @@ static struct slot *newSlot(struct rank *rank, int i)
 	return slot;
 }
 
-/* On a thread of its own. */
+/* Runs on a thread of its own. */
 static void retire(struct rank *rank, int i)
 {
 	pthread_t thread;
@@ -217,7 +215,7 @@ static void wrongUse(struct rank *rank)
 #define CONTESTS 4000
 #define THREADS 4
 
-/* Threads that retire one window after another, all of them at one time. */
+/* Threads that retire one window after another, all concurrently. */
 struct contest {
 	ginComm_t comm;
 	ginWindow_t window[CONTESTS];
@@ -238,7 +236,10 @@ static void *retireAll(void *arg)
 	return NULL;
 }
 
-/* A program and its garbage collector, say, retire one window: all calls but one fail. */
+/*
+ * Several threads, a program and its garbage collector say, retire one window: all calls but one
+ * fail.
+ */
 static void byManyThreads(struct rank *rank)
 {
 	struct contest *contest = calloc(1, sizeof(*contest));
@@ -260,7 +261,7 @@ static void byManyThreads(struct rank *rank)
 	EXPECT_SUCCESS(ginMemFree(NULL, rank->memory[0]));
 }
 
-/* Retired by some ranks when the communicator ends; and a local window, retired by one rank. */
+/* The communicator ends when some ranks have retired a window, and one rank a local window. */
 static void atTheEnd(struct rank *rank)
 {
 	registerAll(rank, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_room.c - what a container has left of its limit, read from folders made here; and in a
- * control group, where this process may make one, what needs more is refused
+ * unit_room.c - what a container has left of its limit, read from folders made here; in a control
+ * group, if this process may make one, requests for more are refused
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -58,7 +58,7 @@ static void version2(void)
 	expectLeft("0::/job/rank\n", 40 * MIB);
 	set("/job/rank", "memory.stat", "anon 52428800\nactive_file 1\ninactive_file 10485760\n");
 	expectLeft("0::/job/rank\n", 50 * MIB);
-	expectLeftOf("0::/job/rank\n", 40 * MIB, 40 * MIB); /* enough, whatever the cache has */
+	expectLeftOf("0::/job/rank\n", 40 * MIB, 40 * MIB); /* enough, whatever the cache uses */
 	expectLeftOf("0::/job/rank\n", 40 * MIB + 1, 50 * MIB);
 	expectLeftOf("0::/job/rank\n", 60 * MIB, 50 * MIB);
 	set("/job", "memory.max", "max\n");
@@ -86,7 +86,7 @@ static void version1(void)
 	EXPECT_EQUAL(roomOfContainer("/nonexistent", root, 1), UINT64_MAX);
 }
 
-/* An answer is exact only where it is less than what is wanted. */
+/* An answer is exact only where it is less than the wanted bytes. */
 static void wanted(void)
 {
 	const char *what;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_root.c - the root of the bootstrap: each rank gets rank 0's entry and its parent's, or a
- * sentence that all ranks of its communicator get
+ * unit_root.c - the root of the bootstrap: each rank gets the entries of rank 0 and of its parent,
+ * or all ranks of the communicator get one sentence
  *
  * Each test runs in a process of its own. For connections that are not from ranks:
  * unit_root_strangers.c.
@@ -42,7 +42,7 @@ static void completeGroups(void)
 	expectCountsSoon(files, threads);
 }
 
-/* Names and generations at once, all in one random order. */
+/* Several names and generations together, all in random order. */
 static void manyAtOnce(void)
 {
 	static const char *const names[] = {"", "a", "ab", "b", "a/b", "ring of the model"};
@@ -86,7 +86,7 @@ static void expectChildrenEnd(const pid_t *child, int n)
 	}
 }
 
-/* The ranks are there before the root. */
+/* The ranks come before the root. */
 static void patientProcesses(void)
 {
 	enum { RANKS = 24 };
@@ -110,7 +110,7 @@ static void patientProcesses(void)
 	expectChildrenEnd(child, RANKS);
 }
 
-/* And there is no root in time, or never. */
+/* The root comes too late, or never. */
 static void noRoot(void)
 {
 	struct rootContact contact = {
@@ -121,11 +121,11 @@ static void noRoot(void)
 	v.patient = 1;
 	v.seconds = 1;
 	startVisit(&v);
-	expectTold(&v, "no connection to rank 0 at GIN_ROOT");
+	expectVisitFails(&v, "no connection to rank 0 at GIN_ROOT");
 	EXPECT_HAS(v.why, "is rank 0 started");
 	v.patient = 0;
 	startVisit(&v);
-	expectTold(&v, "no connection to the process that made the id");
+	expectVisitFails(&v, "no connection to the process that made the id");
 	EXPECT_HAS(v.why, "Connection refused");
 	EXPECT_EQUAL(countFiles(), files);
 }
@@ -144,7 +144,7 @@ static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wr
 		arrive(&waiting[i]);
 	startVisit(wrong);
 	if (wrong->request.rank)
-		expectTold(wrong, words);
+		expectVisitFails(wrong, words);
 	for (uint32_t r = 0; r < first->nRanks; r++) {
 		v[r] = makeVisitor(&waiting->contact, first->name, first->generation, r,
 				   first->nRanks);
@@ -154,12 +154,12 @@ static void expectFailsForAll(struct visitor *waiting, int n, struct visitor *wr
 		if (came)
 			continue;
 		startVisit(&v[r]);
-		expectTold(&v[r], words);
+		expectVisitFails(&v[r], words);
 		v[r].result = 0;
 	}
 	if (!wrong->request.rank)
-		expectTold(wrong, words);
-	expectAllTold(waiting, n, words); /* rank 0 is told when all have come */
+		expectVisitFails(wrong, words);
+	expectVisitsFail(waiting, n, words); /* rank 0 is informed when all have come */
 	startVisits(v, (int)first->nRanks);
 	expectAllMet(v, (int)first->nRanks);
 }
@@ -199,7 +199,9 @@ static void differentSizes(void)
 	expectFailsForAll(waiting, 1, &wrong, "rank 1 says that there are 2 ranks");
 }
 
-/* A rank of another job is refused alone; where one of both has no number, nobody can tell. */
+/*
+ * A rank of another job is refused alone; where one of the two jobs has no number, it is not found.
+ */
 static void twoJobs(void)
 {
 	struct rootContact contact = {.key = "a key", .addresses = 1, .address = {v4Loopback}};
@@ -220,7 +222,7 @@ static void twoJobs(void)
 	snprintf(words, sizeof(words),
 		 "rank 2 (host host2, pid 77) is of job 100.1, but the root at this port (host ");
 	startVisit(&other);
-	expectTold(&other, words);
+	expectVisitFails(&other, words);
 	EXPECT_HAS(other.why, "is of job 100.0: each job needs a port of its own");
 	startVisit(&v[2]);
 	expectAllMet(v, 3);
@@ -243,7 +245,7 @@ static void sameRankTwice(void)
 	expectFailsForAll(waiting, 1, &wrong, "two processes say that they are rank 0");
 }
 
-/* The rank that leaves counts as one that came. */
+/* A rank that leaves counts as arrived. */
 static void expectLostForAll(const struct rootContact *contact, uint32_t number,
 			     void (*lose)(struct visitor *v))
 {
@@ -252,11 +254,11 @@ static void expectLostForAll(const struct rootContact *contact, uint32_t number,
 
 	arrive(&waiting);
 	lose(&lost);
-	expectTold(&waiting, "rank 1 ended while other ranks were still connecting");
+	expectVisitFails(&waiting, "rank 1 ended while other ranks were still connecting");
 	for (uint32_t r = 2; r < 4; r++) {
 		late = makeVisitor(contact, "lost", number, r, 4);
 		startVisit(&late);
-		expectTold(&late, "rank 1 ended while other ranks were still connecting");
+		expectVisitFails(&late, "rank 1 ended while other ranks were still connecting");
 	}
 	for (uint32_t r = 0; r < 4; r++)
 		all[r] = makeVisitor(contact, "lost", number, r, 4);
@@ -298,7 +300,7 @@ static void lostRanks(void)
 	expectLostForAll(&contact, 1, dieWaiting);
 }
 
-/* All have their replies; then rank 2 ends without a word, and the others get its name. */
+/* All have their replies; then rank 2 ends without a message, and the others learn its name. */
 static void lostWhileJoining(void)
 {
 	const char *words = "rank 2 (host host2) ended while the ranks were connecting to each "
@@ -346,7 +348,7 @@ static void newsOfMeetings(void)
 	EXPECT_EQUAL(meetingWatch(&m), -1);
 }
 
-/* The key follows from the contact's key, name, generation and nonce, in each of its bits. */
+/* Each bit of the key depends on the contact's key, name, generation and nonce. */
 static void derivedKeys(void)
 {
 	struct meeting m = {.name = "a", .contact = {.key = "a key"}};
@@ -383,11 +385,11 @@ static void lostBeforeRequest(void)
 
 	arrive(&waiting);
 	close(greetRoot(&contact, 1));
-	expectTold(&waiting, "rank 1 ended while other ranks were still connecting");
+	expectVisitFails(&waiting, "rank 1 ended while other ranks were still connecting");
 	expectServes(&contact);
 }
 
-/* Rank 0, whose process may end then, is told last: a late rank gets the first error. */
+/* Rank 0 is informed last, because its process may end then: a late rank gets the first error. */
 static void lateForRefusal(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -396,14 +398,14 @@ static void lateForRefusal(void)
 
 	strcpy(first.request.entry.refusal, "rank 0: GIN_ROUTE=bogus");
 	arrive(&first);
-	struct pollfd told = {.fd = first.fd, .events = POLLIN};
-	EXPECT_EQUAL(poll(&told, 1, 300), 0);
+	struct pollfd reply = {.fd = first.fd, .events = POLLIN};
+	EXPECT_EQUAL(poll(&reply, 1, 300), 0);
 	startVisit(&late);
-	expectTold(&late, "rank 0: GIN_ROUTE=bogus");
-	expectTold(&first, "rank 0: GIN_ROUTE=bogus");
+	expectVisitFails(&late, "rank 0: GIN_ROUTE=bogus");
+	expectVisitFails(&first, "rank 0: GIN_ROUTE=bogus");
 }
 
-/* Whose request makes no sense is sent away alone: the rest of the communicator meets. */
+/* A malformed request is refused alone: the rest of the communicator meets. */
 static void expectSentAway(struct visitor wrong, uint32_t greeting)
 {
 	struct visitor v[3];
@@ -446,7 +448,7 @@ static void senselessRequests(void)
 	}
 }
 
-/* Texts that fill their places are cut, not read beyond. */
+/* Texts without a terminating zero are cut, and not read beyond their end. */
 static void unterminatedTexts(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -471,7 +473,7 @@ static void unterminatedTexts(void)
 	}
 }
 
-/* All ranks that came learn which did not come; so does a rank that comes later. */
+/* All ranks that came learn which ranks did not come; so does a late rank. */
 static void neverCome(void)
 {
 	struct rootContact contact = newRoot(0, 1);
@@ -483,11 +485,11 @@ static void neverCome(void)
 		few[i] = makeVisitor(&contact, "few", 0, 2 * i + 1, 13);
 	startVisits(few, 3);
 	startVisit(&one);
-	expectTold(&one, "rank 0 did not come within 1 s (GIN_TIMEOUT)");
-	expectAllTold(few, 3, words);
+	expectVisitFails(&one, "rank 0 did not come within 1 s (GIN_TIMEOUT)");
+	expectVisitsFail(few, 3, words);
 	few[0] = makeVisitor(&contact, "few", 0, 12, 13);
 	startVisit(&few[0]);
-	expectTold(&few[0], words);
+	expectVisitFails(&few[0], words);
 	expectServes(&contact);
 }
 

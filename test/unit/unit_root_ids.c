@@ -24,24 +24,24 @@ static void onceAndGone(void)
 	expectCountsSoon(files, threads);
 	v[0] = makeVisitor(&contact, "all", 0, 0, 9);
 	startVisit(&v[0]);
-	expectTold(&v[0], "each id serves one communicator");
+	expectVisitFails(&v[0], "each id serves one communicator");
 
 	contact = newRoot(1, VISIT_SECONDS);
 	for (uint32_t r = 0; r < 4; r++)
 		v[r] = makeVisitor(&contact, "", 0, r, 4);
 	strcpy(v[3].request.entry.refusal, "not today");
 	startVisits(v, 4);
-	expectAllTold(v, 4, "not today");
+	expectVisitsFail(v, 4, "not today");
 	expectCountsSoon(files, threads);
 
 	contact = newRoot(1, 1);
 	v[0] = makeVisitor(&contact, "", 0, 0, 2);
 	startVisit(&v[0]);
-	expectTold(&v[0], "rank 1 did not come");
+	expectVisitFails(&v[0], "rank 1 did not come");
 	expectCountsSoon(files, threads);
 }
 
-/* Two communicators of three ranks each, of two ids. */
+/* Two communicators of three ranks each, by two ids. */
 static void meetOfTwoIds(const struct rootContact *first, const struct rootContact *second)
 {
 	struct visitor v[6];
@@ -78,14 +78,15 @@ static void manyIds(void)
 	expectMet(&again);
 	again = makeVisitor(&id[0], "", 0, 0, 1);
 	startVisit(&again);
-	expectTold(&again, "another secret: the id belongs to another job, or was used before");
+	expectVisitFails(&again,
+			 "another secret: the id belongs to another job, or was used before");
 	again = makeVisitor(&id[1], "", 0, 0, 1);
 	startVisit(&again);
 	expectMet(&again);
 	expectCountsSoon(files, threads);
 }
 
-/* Ids that nobody uses cost no more than their records, and the oldest go first. */
+/* Unused ids cost only their records, and the oldest are dropped first. */
 static void unusedIds(void)
 {
 	static struct rootContact id[ROOT_IDS + 2];
@@ -102,7 +103,7 @@ static void unusedIds(void)
 		v = makeVisitor(&id[i], "", 0, 0, 1);
 		startVisit(&v);
 		if (i == 1)
-			expectTold(&v, "another secret: the id belongs to another job");
+			expectVisitFails(&v, "another secret: the id belongs to another job");
 		else
 			expectMet(&v);
 	}
@@ -134,8 +135,8 @@ static int othersSleep(void)
 
 /*
  * A child process of fork() has no root of its parent's ids, and makes its own. The fork waits
- * until the root's thread sleeps: the thread may hold a lock of AddressSanitizer before, and the
- * child would wait for it.
+ * until the root's thread sleeps: before, the thread may hold a lock of AddressSanitizer, for which
+ * the child would wait.
  */
 static void idOfAChild(void)
 {
@@ -158,7 +159,7 @@ static void idOfAChild(void)
 	expectMet(&v);
 }
 
-/* An id that two communicators use at a time: none of them is made of ranks of both. */
+/* Two communicators use one id at a time: neither has ranks of both. */
 static void idUsedTwice(void)
 {
 	int files = countFiles(), threads = countThreads();
@@ -169,10 +170,10 @@ static void idUsedTwice(void)
 		v[i] = makeVisitor(&contact, "", 0, i / 2, 3);
 	v[0].fd = askRoot(&v[0]);
 	startVisits(&v[1], 3);
-	expectAllTold(v, 4, "two processes say that they are rank");
+	expectVisitsFail(v, 4, "two processes say that they are rank");
 	v[0] = makeVisitor(&contact, "", 0, 2, 3);
 	startVisit(&v[0]);
-	expectTold(&v[0], "two processes say that they are rank");
+	expectVisitFails(&v[0], "two processes say that they are rank");
 	expectCountsSoon(files, threads);
 }
 
@@ -198,7 +199,7 @@ static void forkMeanwhile(void)
 	startVisit(&alone);
 	expectMet(&alone);
 	startVisit(&alone);
-	expectTold(&alone, "Connection re"); /* refused, or reset if it came in between */
+	expectVisitFails(&alone, "Connection re"); /* refused, or reset if it came in between */
 	kill(child, SIGKILL);
 	EXPECT(waitpid(child, &status, 0) == child);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_root_strangers.c - connections to a root that are not from its ranks: silent, of another
- * job, or of another protocol; none keeps the ranks from meeting
+ * job, or of another protocol; the ranks still meet
  *
  * Each test runs in a process of its own.
  */
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* Two of three have come: the third is still to come when the strangers have had their say. */
+/* Two of three ranks have come; the third comes after the strangers. */
 static void beginMeeting(struct visitor v[3], const struct rootContact *contact)
 {
 	for (uint32_t r = 0; r < 3; r++)
@@ -34,7 +34,7 @@ static void sendAll(int fd, const void *data, size_t bytes)
 	EXPECT(!socketSend(fd, data, bytes, clockNow() + VISIT_SECONDS * SECOND));
 }
 
-/* What other programs say to a port that they do not know; 32 bytes at least are read. */
+/* Messages of other protocols; the root reads at least 32 bytes. */
 static void garbage(void)
 {
 	static const char http[] = "GET / HTTP/1.1\r\nHost: somewhere.example\r\n\r\n";
@@ -55,7 +55,7 @@ static void garbage(void)
 	endMeeting(v);
 }
 
-/* Both ends learn that the keys differ, and nobody else does. */
+/* Both sides learn that the keys differ, and no other rank does. */
 static void wrongKey(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS), other = contact;
@@ -66,16 +66,16 @@ static void wrongKey(void)
 		other.key[i] ^= 0x80;
 		wrong = makeVisitor(&other, "among strangers", 0, 2, 3);
 		startVisit(&wrong);
-		expectTold(&wrong, "has another secret: the id belongs to another job");
+		expectVisitFails(&wrong, "has another secret: the id belongs to another job");
 		wrong.patient = 1;
 		startVisit(&wrong);
-		expectTold(&wrong, "GIN_SECRET must be the same on all ranks");
+		expectVisitFails(&wrong, "GIN_SECRET must be the same on all ranks");
 		other.key[i] ^= 0x80;
 	}
 	endMeeting(v);
 }
 
-/* A proof that was overheard is of no use: each connection has a challenge of its own. */
+/* A replayed proof is refused: each connection has a challenge of its own. */
 static void replay(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -111,7 +111,7 @@ static void replay(void)
 	close(first);
 }
 
-/* Each stage of a conversation, with one byte less than all, and then gone. */
+/* Clients that leave at each stage of the protocol, one byte before its end. */
 static void halfMessages(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -150,8 +150,8 @@ static void slowRank(void)
 }
 
 /*
- * Connections without a whole proof are closed after a while; the ranks meet before and after that,
- * and the root's descriptors are free again. A connection that has proved the key stays open.
+ * Connections without a whole proof are closed after some seconds; the ranks meet before and after
+ * that, and the root's descriptors are free again. A connection that has proved the key stays open.
  */
 static void silentCrowd(void)
 {
@@ -179,7 +179,7 @@ static void silentCrowd(void)
 }
 
 static int slowRandom; /* the root's next challenge takes longer than clients may be silent */
-static _Thread_local int isTester; /* whose own challenges are not slow */
+static _Thread_local int isTester; /* its own challenges are not slow */
 
 ssize_t getrandom(void *out, size_t bytes, unsigned flags)
 {
@@ -222,7 +222,7 @@ static void stoppedRanks(void)
 	expectAllMet(v, 3);
 }
 
-/* A rank of a communicator that is complete is of another job. */
+/* A rank of a complete communicator that comes again belongs to another job. */
 static void lateForAll(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
@@ -237,7 +237,8 @@ static void lateForAll(void)
 			late = makeVisitor(&contact, "all", g, 1, 3);
 			late.request.pid = 77;
 			startVisit(&late);
-			expectTold(&late, "have met already, without rank 1 (host host1, pid 77)");
+			expectVisitFails(&late,
+					 "have met already, without rank 1 (host host1, pid 77)");
 			EXPECT_HAS(late.why, "each job needs a port of its own");
 		}
 	}
@@ -255,10 +256,7 @@ static struct rootContact sharedRoot(struct root **handle)
 	return contact;
 }
 
-/*
- * All ranks have come while another connection has not said its rank: it is a rank that comes
- * twice.
- */
+/* All ranks have come while another connection has not sent its rank: it is a duplicate rank. */
 static void secondJobComes(void)
 {
 	struct root *handle = NULL;
@@ -272,8 +270,8 @@ static void secondJobComes(void)
 	v[1].fd = greetRoot(&contact, 1);
 	sendAll(v[1].fd, &v[1].request, sizeof(v[1].request));
 	sendAll(other.fd, &other.request, sizeof(other.request));
-	expectTold(&other, "two processes say that they are rank 1");
-	expectAllTold(v, 2, "two processes say that they are rank 1");
+	expectVisitFails(&other, "two processes say that they are rank 1");
+	expectVisitsFail(v, 2, "two processes say that they are rank 1");
 	rootRelease(&handle);
 	for (int ms = 0; ms < 20000 && rootUse(&handle); ms++) {
 		rootRelease(&handle);
@@ -283,8 +281,8 @@ static void secondJobComes(void)
 }
 
 /*
- * Rank 0 of one job and rank 1 of another job are told; the other two ranks come later, and are
- * told too.
+ * Rank 0 of one job and rank 1 of another job get the error; the other two ranks come later, and
+ * get it, too.
  */
 static void restOfTwoJobs(void)
 {
@@ -298,12 +296,12 @@ static void restOfTwoJobs(void)
 		v[r] = makeVisitor(&contact, "rest", 0, r, 2);
 	startVisit(&warns);
 	startVisit(&v[1]);
-	expectTold(&warns, words);
-	expectTold(&v[1], words);
+	expectVisitFails(&warns, words);
+	expectVisitFails(&v[1], words);
 	v[1] = makeVisitor(&contact, "rest", 0, 1, 2);
 	startVisits(v, 2);
-	expectTold(&v[0], words);
-	expectTold(&v[1], words);
+	expectVisitFails(&v[0], words);
+	expectVisitFails(&v[1], words);
 	expectServes(&contact);
 }
 
@@ -328,8 +326,8 @@ static const char mixed[] =
 	"of both";
 
 /*
- * A rank of another job comes while some rank has not joined yet: rank 0, which has joined, is told
- * by the connection that it has kept, and so are ranks that have not joined.
+ * A rank of another job comes while some rank has not joined yet: rank 0, which has joined, gets
+ * the error on the connection that it has kept; ranks that have not joined get it, too.
  */
 static void mixedWhileJoining(void)
 {
@@ -342,10 +340,10 @@ static void mixedWhileJoining(void)
 		late = makeVisitor(&contact, "mixed", rank, rank, 3);
 		late.request.pid = 77;
 		startVisit(&late);
-		expectTold(&late, mixed);
+		expectVisitFails(&late, mixed);
 		EXPECT_HAS(late.why, "pid 77");
-		expectTold(&v[0], mixed);
-		expectTold(&v[2], mixed);
+		expectVisitFails(&v[0], mixed);
+		expectVisitFails(&v[2], mixed);
 		expectEnd(v[1].fd);
 	}
 	expectServes(&contact);
@@ -364,15 +362,15 @@ static void mixedJoined(void)
 	pthread_join(late.thread, NULL);
 	EXPECT_EQUAL(late.result, -1);
 	if (strstr(late.why, mixed))
-		expectTold(&v[0], mixed);
+		expectVisitFails(&v[0], mixed);
 	else
 		expectThat(clockNow() - start > ROOT_MIX_SECONDS * SECOND, __FILE__, __LINE__, "%s",
 			   late.why);
 }
 
 /*
- * Ranks of another job that come later, or to a communicator whose rank 0 has left, harm nobody.
- * Nor does a rank that connects several times before its request.
+ * Ranks of another job that come later, or to a communicator whose rank 0 has left, do no harm. Nor
+ * does a rank that connects several times before its request.
  */
 static void notMixed(void)
 {
@@ -387,17 +385,17 @@ static void notMixed(void)
 		sendAll(again, "", 1); /* as tryAddress() does */
 		close(again);
 	}
-	/* The root ends the connection without news when the communicator is old. */
+	/* The root ends the connection without an error when the communicator is old. */
 	EXPECT(socketReceive(v[0].fd, &byte, 1, clockNow() + VISIT_SECONDS * SECOND));
 	EXPECT_EQUAL(errno, ECONNRESET);
 	startVisit(&late);
-	expectTold(&late, "have met already, without rank 1");
+	expectVisitFails(&late, "have met already, without rank 1");
 	meetThree(v, &contact, 1, 3);
 	meetingEnd(v[0].fd, 0);
 	expectServes(&contact); /* the root has seen that */
 	late = makeVisitor(&contact, "mixed", 1, 1, 3);
 	startVisit(&late);
-	expectTold(&late, "have met already, without rank 1");
+	expectVisitFails(&late, "have met already, without rank 1");
 }
 
 /* The process has no descriptor left for a while: ranks wait, and then meet. */
@@ -414,7 +412,7 @@ static void noDescriptors(void)
 	for (uint32_t r = 0; r < 2; r++)
 		v[r] = makeVisitor(&contact, "", 0, r, 2);
 	arrive(&v[0]);
-	int fd = socket(AF_INET, SOCK_STREAM, 0); /* of one that comes meanwhile */
+	int fd = socket(AF_INET, SOCK_STREAM, 0); /* of a rank that comes meanwhile */
 	while ((taken[n] = dup(0)) >= 0)
 		n++;
 	EXPECT(errno == EMFILE);
@@ -468,7 +466,7 @@ static void crowdOfDescriptors(void)
 	EXPECT(waitpid(child, &status, 0) == child);
 }
 
-/* Nanoseconds that this process has computed. */
+/* CPU time of this process, in ns. */
 static uint64_t computed(void)
 {
 	struct timespec used;
@@ -477,7 +475,7 @@ static uint64_t computed(void)
 	return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec;
 }
 
-/* A root that has nothing to do sleeps, whatever connections it has. */
+/* An idle root sleeps, whatever connections it has. */
 static void idleRoot(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_shrink.c - ginCommShrink() among threads, some of which leave at random moments: the others
- * agree, and inherit the windows that all of them have. A rank that fails to join waits for the
- * others. A stranger sends datagrams to all ranks meanwhile.
+ * unit_shrink.c - ginCommShrink() among threads, some of which leave at random times: the others
+ * agree, and inherit their common windows. A rank that fails to join waits for the others. A
+ * stranger sends datagrams to all ranks meanwhile.
  *
- *	ROUNDS=N SEED=N		how many communicators, and which
+ *	ROUNDS=N SEED=N		the number of communicators, and the seed
  */
 #include "ranks.h"
 #include "expect.h"
@@ -122,10 +122,7 @@ static void shrink(ginComm_t comm, int rank, ginWindow_t shared, ginWindow_t loc
 	EXPECT(ginCommDestroy(made) == ginSuccess);
 }
 
-/*
- * Others have excluded this rank: it learns that before they make the call, meanwhile or
- * afterwards.
- */
+/* Others have excluded this rank: it learns that before, during or after their call. */
 static void expectOut(ginComm_t comm)
 {
 	ginComm_t none = NULL;
@@ -154,7 +151,7 @@ static int run(const ginConfig_t *config)
 		expectOut(comm);
 	else if (goesOn(rank))
 		shrink(comm, rank, shared, local, retired, ptr);
-	else if (survivors(RANKS) < RANKS - 1) /* else the communicator is healthy */
+	else if (survivors(RANKS) < RANKS - 1) /* otherwise the communicator is healthy */
 		EXPECT(ginCommAbort(comm) == ginSuccess);
 	EXPECT(ginCommDestroy(comm) == ginSuccess ||
 	       survivors(RANKS) < RANKS - 1); /* others may leave first */
@@ -174,8 +171,8 @@ static void agree(ginComm_t comm)
 }
 
 /*
- * The last rank fails to join what the others already have, as if a connection had broken at the
- * end. It waits for the others, until they call again.
+ * The last rank fails to join a communicator that the others have made, as if a connection had
+ * broken. It waits for the others, until they call again.
  */
 static int failToJoin(const ginConfig_t *config)
 {
@@ -196,7 +193,7 @@ static int failToJoin(const ginConfig_t *config)
 	return 0;
 }
 
-/* A datagram of recover_peer.c, of a rank that takes all ranks to be out; the hash is wrong. */
+/* A datagram of recover_peer.c, of a rank that excludes all ranks; the hash is wrong. */
 struct forged {
 	uint64_t hash;
 	uint32_t magic, rank, attempt, finished, entryBytes;

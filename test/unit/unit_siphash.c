@@ -7,8 +7,8 @@
 #define VECTORS 64
 
 /*
- * Hashes of 00, 01, 02, ... of length 0 to 63 with the key 00 to 0f: what the authors publish with
- * their reference code, here computed again by OpenSSL's SIPHASH and by a model in Python.
+ * Hashes of 00, 01, 02, ... of length 0 to 63 with the key 00 to 0f: the authors publish them with
+ * their reference code; OpenSSL's SIPHASH and a model in Python agree.
  */
 static const uint64_t vectors[VECTORS] = {
 	0x726fdb47dd0e0e31, 0x74f839c593dc67fd, 0x0d6c8009d9a94f5a, 0x85676696d7fb7e2d,
@@ -49,7 +49,7 @@ static void vectorsOfTheAuthors(void)
 	}
 }
 
-/* The length's low byte alone is part of the hash: longer texts than 255 bytes. */
+/* The length's low byte alone is part of the hash: texts longer than 255 bytes. */
 static void longText(void)
 {
 	uint8_t key[AUTH_KEY_BYTES], text[300] = {0};
@@ -58,7 +58,7 @@ static void longText(void)
 	EXPECT(siphash(key, text, sizeof(text)) == 0xe4759867f845c922);
 }
 
-/* What is hashed lies at any address, in the middle of a message say. */
+/* Text to hash lies at any address, in the middle of a message say. */
 static void anyAlignment(void)
 {
 	uint8_t key[1 + AUTH_KEY_BYTES], text[VECTORS + 8];

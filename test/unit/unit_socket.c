@@ -13,7 +13,7 @@
 
 static const struct netAddress v6 = {.family = AF_INET6, .bytes = {[15] = 1}};
 
-/* A connection and its two ends, without the handshake. */
+/* The two sockets of a connection, without the handshake. */
 static void makePair(const struct netAddress *address, int end[2])
 {
 	end[0] = connectTo(address);
@@ -29,10 +29,10 @@ static void endOfConnection(void)
 	makePair(&v4, end);
 	sendAll(end[1], "1234", 4);
 	close(end[1]);
-	receiveAll(end[0], bytes, 4); /* what came before the end is there */
+	receiveAll(end[0], bytes, 4); /* the bytes before the end are there */
 	EXPECT(!memcmp(bytes, "1234", 4));
 	EXPECT_ERRNO(socketReceive(end[0], bytes, 1, clockNow() + LONG), ECONNRESET);
-	EXPECT(!socketReceive(end[0], bytes, 0, clockNow())); /* nothing asked for */
+	EXPECT(!socketReceive(end[0], bytes, 0, clockNow())); /* no bytes are requested */
 	close(end[0]);
 }
 
@@ -65,7 +65,7 @@ static void deadlines(void)
 	close(end[1]);
 }
 
-/* The other end reads nothing: the kernel's buffers fill, and then the deadline counts. */
+/* The peer reads nothing: the kernel's buffers fill, and then the deadline counts. */
 static void sendToOneWhoDoesNotRead(void)
 {
 	static const char bytes[1 << 20];
@@ -96,7 +96,7 @@ static void *sendBulk(void *arg)
 	return NULL;
 }
 
-/* More than any buffer holds, so that both ends wait for each other. */
+/* More than any buffer holds, so that both sides wait for each other. */
 static void muchData(const struct netAddress *address)
 {
 	enum { WORDS = 1 << 20 };
@@ -158,8 +158,8 @@ static int option(int fd, int name)
 }
 
 /*
- * Within a host no time ends a connection. The ends of the second one have two addresses, as those
- * of two hosts.
+ * Within a host no timeout ends a connection. The second connection has two addresses, as between
+ * two hosts.
  */
 static void silence(void)
 {
@@ -182,7 +182,7 @@ static void silence(void)
 	}
 }
 
-/* IPv6 where there is a loopback address of it: both families reach the one listener. */
+/* IPv6 where there is a loopback address of it: both families reach one listener. */
 static int hasV6(void)
 {
 	const struct sockaddr_in6 to = {.sin6_family = AF_INET6,
@@ -205,7 +205,7 @@ static void overV6(void)
 	printf("IPv6 loopback tried\n");
 }
 
-/* A network of its own, which has one port to give away; -1: this process may not have one. */
+/* Makes a network namespace with one ephemeral port; -1: this process may not make one. */
 static int makeNetwork(void)
 {
 	struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
@@ -221,7 +221,7 @@ static int makeNetwork(void)
 	return made ? 0 : -1;
 }
 
-/* Nobody listens at the port that the kernel then gives to this end. */
+/* No socket listens at the port that the kernel then gives to this socket. */
 static void ownPeer(void)
 {
 	if (makeNetwork()) {
@@ -230,7 +230,7 @@ static void ownPeer(void)
 		return;
 	}
 	EXPECT_ERRNO(socketConnect(&v4, 40000, clockNow() + LONG), ECONNREFUSED);
-	int fd = socketListenAt(&v4, 40000); /* and is not taken for good */
+	int fd = socketListenAt(&v4, 40000); /* and does not stay taken */
 	EXPECT(fd >= 0);
 	close(fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_tcp.c - GIN_ROOT, GIN_SECRET and the launcher's variables: what is read out of them, and
- * each text that cannot be meant
+ * unit_tcp.c - GIN_ROOT, GIN_SECRET and the launcher's variables: what libgin reads from them, and
+ * each text that it refuses
  *
  * Each test runs in a process of its own, as a process joins once.
  */
@@ -105,7 +105,7 @@ static void badRanks(void)
 	free(join());
 }
 
-/* The first pair that is whole counts. */
+/* The first complete pair counts. */
 static void launchers(void)
 {
 	static const char *const pairs[][2] = {{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
@@ -120,7 +120,7 @@ static void launchers(void)
 		snprintf(text[0], sizeof(text[0]), "%d", i);
 		snprintf(text[1], sizeof(text[1]), "%d", i + 5);
 		setenv(pairs[i][0], text[0], 1);
-		if (i) { /* a pair that is not whole is none */
+		if (i) { /* an incomplete pair does not count */
 			EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), 0);
 			EXPECT_EQUAL(rank, i - 1);
 		}
@@ -195,7 +195,7 @@ static void ipv6(void)
 	free(meeting);
 }
 
-/* What others can reach needs a secret; what only this host can does not. */
+/* A root that other hosts can reach needs a secret; one on loopback does not. */
 static void openRoots(void)
 {
 	static const char *const open[] = {"192.0.2.1:5000", "[2001:db8::1]:5000", "0.0.0.0:5000",
@@ -233,7 +233,7 @@ static void keyOf(const char *secret, uint8_t key[AUTH_KEY_BYTES])
 	close(channel[1]);
 }
 
-/* The same text gives the same key, another text another, in both halves. */
+/* Equal texts give equal keys, different texts keys that differ in both halves. */
 static void secrets(void)
 {
 	static const char *const texts[] = {
@@ -260,7 +260,7 @@ static void expectName(const char *name, uint32_t generation)
 	free(meeting);
 }
 
-/* A name counts by itself, and a restart begins anew. */
+/* Each name has its own count, and a restart counts from 0 again. */
 static void names(void)
 {
 	char longest[48];

@@ -161,8 +161,8 @@ const char *versionText(int version, char out[32]);
 const char *sizeText(uint64_t bytes, char out[32]);
 
 /*
- * Opens a plug-in as libgin does: in the folder of libgin.so, in its subfolder libgin0, else where
- * the dynamic loader looks. NULL: see dlerror().
+ * Opens a plug-in as libgin does: in the folder of libgin.so, in its subfolder libgin0, otherwise
+ * where the dynamic loader looks. NULL: see dlerror().
  */
 void *openPlugin(const char *file);
 

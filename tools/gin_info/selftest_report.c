@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* selftest_report.c - the tree of the self-test; text: a matrix for few ranks, else a summary */
+/*
+ * selftest_report.c - the tree of the self-test; text: a matrix for few ranks, otherwise a summary
+ */
 #include "gin_info.h"
 #include "selftest.h"
 

@@ -39,7 +39,7 @@ static void wrap(int column, const char *text)
 	putchar('\n');
 }
 
-/* Prints a label and, beside it, wrapped text. */
+/* Prints a label and, next to it, wrapped text. */
 static void item(const char *label, const char *words)
 {
 	printf("%*s%-*s", margin, "", LABEL, label);

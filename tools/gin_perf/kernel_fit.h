@@ -7,7 +7,7 @@ struct KernelFit {
 	int registers = 0;    // of a thread; 0: a body ran on host threads
 	int localBytes = 0;   // of a thread: stack and spilled registers
 	int sharedBytes = 0;  // of a block
-	int blocksPerSm = 0;  // blocks of the measured size that an SM runs at one time
+	int blocksPerSm = 0;  // blocks of the measured size that an SM runs at a time
 	double occupancy = 0; // their threads, as a part of the threads that an SM can run
 };
 

@@ -8,7 +8,7 @@
 #include "pattern.cuh"
 #include "statistics.h"
 
-// Most iterations that one launch records: the ticks of a latency, in shared memory beside scratch.
+// Most iterations that one launch records: the ticks of a latency, in shared memory with scratch.
 enum { RECORDED = 4096 };
 
 struct Case {
