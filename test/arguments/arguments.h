@@ -3,7 +3,7 @@
  * arguments.h - calls that must fail: ranks to make them, and calls that must work afterwards
  *
  * Each test runs in a process of its own, in which it may set environment variables; its ranks have
- * no GPU, so that the same holds on every machine.
+ * no GPU, so that results are equal on every machine.
  */
 #ifndef GIN_TEST_ARGUMENTS_H
 #define GIN_TEST_ARGUMENTS_H
@@ -12,7 +12,7 @@
 #include "files.h"
 #include "ranks.h"
 
-/* What an output has before a call that must not write it. */
+/* The value of an output before a call that must not write it. */
 #define POISON ((void *)(uintptr_t)0x5a5a5a5a)
 #define POISON_INT 0x5a5a5a5a
 
@@ -77,7 +77,7 @@ static inline void expectPages(ginComm_t comm, ginWindow_t window)
 	}
 }
 
-/* Collective: nothing is lost, correct calls work. */
+/* Collective: the communicator is whole, and correct calls work. */
 static inline void expectWindowsWork(ginComm_t comm)
 {
 	ginResult_t error = ginErrorCuda;
@@ -147,7 +147,7 @@ static inline void runForks(const char *name, int n, int (*run)(const ginConfig_
 	expectChild(text, ranksTestRun);
 }
 
-/* Failures are expected here, and a call that hangs is one. The same on every machine. */
+/* Sets an equal environment on every machine, in which a call that hangs fails. */
 static inline void prepareTests(void)
 {
 	setenv("GIN_LOG", "none", 0);

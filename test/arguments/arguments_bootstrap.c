@@ -14,7 +14,7 @@
 static const ginConfig_t host = {
 	.size = sizeof(ginConfig_t), .device = GIN_DEVICE_NONE, .nRanks = 1};
 
-/* Roots are threads of this process: what they have open goes soon, not at once. */
+/* Roots are threads of this process: their descriptors close soon, not at once. */
 static void expectFilesSoon(int files)
 {
 	for (int i = 0; i < 20000 && countFiles() > files; i++)
@@ -68,7 +68,7 @@ static int neverCalled(void *arg, const void *in, void *out, size_t bytes)
 	return 0;
 }
 
-/* Nobody came to the id's root meanwhile: it still serves. */
+/* No rank has come to the id's root meanwhile: it still serves. */
 static void badArguments(void)
 {
 	int files = countFiles();
@@ -138,7 +138,7 @@ static void badNames(void)
 	expectAlone(&config, &id);
 }
 
-/* Bytes that are no id, or not quite. */
+/* Bytes that are no id, or an id with wrong bytes. */
 static void badIds(void)
 {
 	ginUniqueId_t good = newId(), id = {{0}};
@@ -173,7 +173,7 @@ static void badIds(void)
 	expectAlone(&host, &good);
 }
 
-/* An id serves one communicator, whole or not. */
+/* An id serves one communicator, even one that fails. */
 static void usedIds(void)
 {
 	ginUniqueId_t id = newId();
@@ -196,7 +196,7 @@ static void badEnvironment(void)
 	EXPECT(!memcmp(&id, &none, sizeof(id)));
 }
 
-/* The same id on all ranks, which are threads here. */
+/* One id on all ranks, which are threads. */
 static ginUniqueId_t sharedId(const ginConfig_t *config)
 {
 	ginUniqueId_t mine = {{0}}, all[RANKS_MOST];
@@ -269,7 +269,7 @@ static int badSplits(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* A part cannot come about on one rank: nobody gets one, of whatever color. */
+/* One rank cannot make its part: no rank gets a part, of any color. */
 static int badDirectoryOfOne(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config), part = POISON;
@@ -292,7 +292,7 @@ static int badDirectoryOfOne(const ginConfig_t *config)
 
 #define NAME_63 "a-name-of-63-characters-and-the-64th-is-the-first-of-another-me"
 
-/* As ranksAllgather(), but rank 0's host has no NUL, and its port is one that nobody has. */
+/* As ranksAllgather(), but rank 0's host has no NUL, and no process has its port. */
 static int spoilHost(void *arg, const void *in, void *out, size_t bytes)
 {
 	struct identity first;

@@ -108,7 +108,7 @@ static void badRanks(void)
 			 config.rank, config.nRanks);
 		EXPECT_NO_COMM(&config, ginErrorInvalidArgument, words);
 	}
-	EXPECT_EQUAL(allgathers, 0); /* nobody was kept waiting */
+	EXPECT_EQUAL(allgathers, 0); /* no rank had to wait */
 	config.allgather = NULL;
 	expectAlone(&config); /* only with allgather */
 }
@@ -143,7 +143,7 @@ static void badAllgathers(void)
 	expectAlone(&alone);
 }
 
-/* A launcher's variables say that there are more ranks, and nothing says how to find them. */
+/* A launcher's variables say that there are more ranks, and no variable says how to find them. */
 static void launchers(void)
 {
 	static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
@@ -193,7 +193,7 @@ static void loopbackInterface(void)
 		       "GIN_SOCKET_IFNAME=lo is a loopback interface");
 }
 
-/* One rank cannot start: the others do not wait for it, and say what it said. */
+/* One rank cannot start: the others do not wait for it, and report its sentence. */
 static int badInterfaceOfOne(const ginConfig_t *config)
 {
 	ginConfig_t host = hostConfig(config);
@@ -204,7 +204,7 @@ static int badInterfaceOfOne(const ginConfig_t *config)
 	return 0;
 }
 
-/* One rank asks for a GPU that there is not: all learn which. */
+/* One rank asks for a GPU that does not exist: all ranks learn which. */
 static int badDeviceOfOne(const ginConfig_t *config)
 {
 	ginConfig_t host = hostConfig(config);
@@ -228,7 +228,7 @@ static void expectBadDirectory(const ginConfig_t *config, const char *directory,
 	setenv("TMPDIR", good, 1);
 }
 
-/* Nobody could remove the socket's name if the rank were killed: there is no socket. */
+/* If the rank were killed, no process would remove the socket's name: there is no socket. */
 static int aloneWithoutDirectory(const ginConfig_t *config)
 {
 	setenv("TMPDIR", "/no/such/directory", 1);
@@ -273,7 +273,7 @@ static void withoutComm(void)
 	EXPECT_EQUAL(error, POISON_INT);
 }
 
-/* A communicator that was destroyed, and what never was one. */
+/* A destroyed communicator, and a pointer that never was one. */
 static void destroyed(void)
 {
 	static char never[4096];
@@ -324,7 +324,7 @@ static void badPeers(ginComm_t comm)
 	EXPECT(!memcmp(&info, &poison, sizeof(info)));
 }
 
-/* As much is written as the caller says it has room for. */
+/* A call writes only as much as the caller has room for. */
 static void badInfo(ginComm_t comm)
 {
 	static const size_t sizes[] = {0, 8, 4097, SIZE_MAX};
@@ -398,7 +398,7 @@ static void errorStrings(void)
 	}
 }
 
-/* After an abort every call says so, at both ends; leaving works, and so does a new beginning. */
+/* After an abort every call says so, on both ranks; the ranks can leave and start again. */
 static int abortAndBeginAgain(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -437,7 +437,7 @@ static int twoAtOnce(const ginConfig_t *config)
 	return closeComm(a);
 }
 
-/* What was not deregistered goes with the communicator. */
+/* The end of the communicator deregisters all windows. */
 static int leftBehind(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arguments_devcomm.c - device communicators: every argument that is wrong, pairs of ranks that
- * nothing connects, and collective calls that do not fit
+ * arguments_devcomm.c - device communicators: every argument that is wrong, pairs of ranks without
+ * a route, and collective calls that differ
  */
 #include "arguments.h"
 
@@ -18,14 +18,14 @@ static ginDevCommRequirements_t requirements(uint32_t contexts, uint32_t signals
 	return want;
 }
 
-/* What a failed call must leave as it is. */
+/* The output of a failed call must not change. */
 static void expectUntouched(const ginDevComm *dc)
 {
 	for (size_t i = 0; i < sizeof(*dc); i++)
 		EXPECT_EQUAL(((const unsigned char *)dc)[i], 0x5a);
 }
 
-/* What is not given is as it should be. */
+/* Arguments that are not given have valid values. */
 struct bad {
 	const char *words;
 	int noRequirements, noDevComm, size;
@@ -110,7 +110,7 @@ static int badRequirements(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Both layouts are said, with their numbers. */
+/* The sentence has both layouts, with their numbers. */
 static int otherAbi(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -219,7 +219,7 @@ static int differentRequirements(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Routes that kernels are compiled for: all that there are, too few, and others on one rank. */
+/* Routes for which kernels are compiled: all routes, too few, and others on one rank. */
 static int promisedRoutes(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -302,7 +302,7 @@ static int badGetError(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Two device communicators, and ranks that do not mean the same one. */
+/* Two device communicators, and ranks that pass different ones. */
 static int differentDevComms(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -318,7 +318,10 @@ static int differentDevComms(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* One rank makes another collective call than the rest: both are named, and it is the end. */
+/*
+ * One rank makes another collective call than the rest: the sentence names both calls, and the
+ * communicator fails.
+ */
 static int differentCalls(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -376,7 +379,7 @@ static void expectRoute(ginComm_t comm, int peer, uint32_t route, const char *ba
 	EXPECT_TEXT(info.backend, backend);
 }
 
-/* How a pair is not connected, as every call says it. */
+/* The sentence of every call about a pair without a route. */
 static void expectNoRoute(ginComm_t comm, int peer, const char *why)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
@@ -412,7 +415,7 @@ static int networkOnly(const ginConfig_t *config)
 	return goodRequirements(config);
 }
 
-/* One rank alone wants it: its pairs have it, at both ends, and nobody else's. */
+/* One rank alone chooses the proxy: exactly its pairs use it, on both ranks. */
 static int networkOnlyOfOne(const ginConfig_t *config)
 {
 	if (config->rank == WRONG)
@@ -429,7 +432,9 @@ static int networkOnlyOfOne(const ginConfig_t *config)
 	return goodRequirements(config);
 }
 
-/* What one rank wants another rules out: nothing is left to the pair, at both ends. */
+/*
+ * One rank excludes the route that another chooses: both ranks report that the pair has no route.
+ */
 static int directAgainstNetwork(const ginConfig_t *config)
 {
 	setenv("GIN_ROUTE", config->rank == WRONG ? "network" : "direct", 1);
@@ -455,9 +460,7 @@ static int directOnly(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/*
- * Ranks 0 and 2 say that they are on one host, rank 1 that it is on another; there is no network.
- */
+/* Ranks 0 and 2 claim to be on one host, rank 1 on another; there is no network. */
 static int twoHosts(const ginConfig_t *config)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;

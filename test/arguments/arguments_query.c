@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arguments_query.c - what can be asked of a communicator and of the environment, and the
- * allgather: answers, every argument that is wrong, and structs of older and newer callers
+ * arguments_query.c - queries of a communicator and of the environment, and the allgather: answers,
+ * every argument that is wrong, and structs of older and newer callers
  */
 #include "arguments.h"
 
 #include <limits.h>
 
-/* One of the query calls, told only by what it writes to. */
+/* One of the query calls, which is identified by its output. */
 typedef ginResult_t (*query_t)(ginComm_t comm, void *info);
 
 static ginResult_t queryComm(ginComm_t comm, void *info)
@@ -78,7 +78,10 @@ static void badSizes(ginComm_t comm)
 	}
 }
 
-/* A caller of an older libgin gets what it knows, one of a newer what this libgin knows. */
+/*
+ * A caller of an older libgin gets the fields that it knows; a caller of a newer one gets this
+ * libgin's.
+ */
 static void otherSizes(ginComm_t comm)
 {
 	struct guarded whole, g;
@@ -190,7 +193,7 @@ static int ruledOut(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Of every size that matters, the largest included; the input may lie inside the output. */
+/* Of every critical size, the largest included; the input may lie inside the output. */
 static int allgathers(const ginConfig_t *config)
 {
 	static const size_t sizes[] = {1, 7, 4096, GIN_ALLGATHER_BYTES};
@@ -209,7 +212,7 @@ static int allgathers(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Zero bytes are a barrier: what the others counted before is there. */
+/* Zero bytes are a barrier: the counts that other ranks made before are there. */
 static int *counted;
 
 static int barriers(const ginConfig_t *config)
@@ -225,7 +228,10 @@ static int barriers(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* One rank is wrong: all learn it, nobody's output is written, and the next one works. */
+/*
+ * One rank passes a wrong argument: all ranks learn it, no output is written, and the next call
+ * works.
+ */
 static void oneIsWrong(ginComm_t comm, int wrong, const void *in, void *out, size_t bytes,
 		       const char *words)
 {

@@ -30,7 +30,10 @@ static void badSizes(ginComm_t comm, const ginDevComm *dc)
 	}
 }
 
-/* A caller of an older libgin gets what it knows, one of a newer what this libgin knows. */
+/*
+ * A caller of an older libgin gets the fields that it knows; a caller of a newer one gets this
+ * libgin's.
+ */
 static void otherSizes(ginComm_t comm, const ginDevComm *dc)
 {
 	struct guarded g;

@@ -2,8 +2,8 @@
 /*
  * arguments_window.c - memory and windows: every argument that is wrong, on one rank or on all
  *
- * A collective call that one rank makes wrongly fails on all, in the words of that rank, and
- * changes nothing.
+ * A collective call with a wrong argument on one rank fails on all ranks with that rank's sentence,
+ * and changes nothing.
  */
 #include "arguments.h"
 
@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <sys/resource.h>
 
-/* The rank that does it wrongly. */
+/* The rank with the wrong argument. */
 #define WRONG 1
 
 struct bad {
@@ -62,7 +62,7 @@ static int badRegistrations(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* A local window is one rank's affair: its failures are, too. */
+/* A local window concerns one rank: so do its failures. */
 static int badLocalWindows(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -153,7 +153,7 @@ static int badDeregistrations(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Two windows, and ranks that do not mean the same one. */
+/* Two windows, and ranks that pass different ones. */
 static int differentWindows(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -172,7 +172,7 @@ static int differentWindows(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Two communicators at once, and the one's window with the other. */
+/* Two communicators, and the window of one passed to the other. */
 static int windowOfAnother(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config), other = openComm(config);
@@ -215,7 +215,7 @@ static int badAllocations(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Without a GPU it is as ginMemAlloc(), and neither frees what is not its own. */
+/* Without a GPU it works as ginMemAlloc(); neither frees memory of another origin. */
 static int badHostAllocations(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -265,7 +265,7 @@ static int memoryWithoutComm(const ginConfig_t *config)
 	return failed;
 }
 
-/* Parts of odd sizes, among processes; what one writes afterwards the others see. */
+/* Parts of odd sizes, among processes; the others see later writes of one rank. */
 static int hostMemory(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -308,7 +308,7 @@ static int badFrees(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* In two windows, one of them of its end alone: free it when both are gone. */
+/* Memory in two windows, one of which has only its end: free it after both are deregistered. */
 static int freeInWindow(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -346,7 +346,7 @@ static int freeInWindowOfAnother(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* malloc() among processes: all fail, and learn which rank did it and what it should do. */
+/* malloc() among processes: all ranks fail, and learn which rank used it and the remedy. */
 static int privateMemory(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -366,7 +366,7 @@ static int privateMemory(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* Among threads of one process, and for a rank that is alone, it is as good as any. */
+/* Among threads of one process, and for a single rank, memory of malloc() is allowed. */
 static int privateMemoryOfThreads(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);
@@ -406,7 +406,7 @@ static int emptyWindows(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
-/* No more file descriptors for this process; returns what the limit was. */
+/* Allows no more file descriptors for this process; returns the previous limit. */
 static rlim_t forbidFiles(void)
 {
 	struct rlimit limit;
@@ -429,7 +429,7 @@ static void allowFiles(rlim_t was)
 	EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-/* A rank that cannot take its peers' descriptors: all fail, and the next time it works. */
+/* A rank cannot take its peers' descriptors: all ranks fail, and the next attempt works. */
 static int noFilesLeft(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config);

@@ -24,7 +24,7 @@ static rlim_t softLimit(int resource)
 	return limit.rlim_cur;
 }
 
-/* The hard limit stays: what is taken can be given back. */
+/* The hard limit stays, so that the soft limit can be raised again. */
 static void setLimit(int resource, rlim_t value)
 {
 	struct rlimit limit;
@@ -37,7 +37,7 @@ static void setLimit(int resource, rlim_t value)
 /* How many more descriptors a rank may open once its communicator is there; -1: any. */
 static int filesMore = -1;
 
-/* The same from the beginning. */
+/* The limit holds from the start. */
 static int fewFilesFromTheBeginning(const ginConfig_t *config)
 {
 	rlim_t was = softLimit(RLIMIT_NOFILE);
@@ -70,7 +70,7 @@ static void limitFiles(void)
 		setLimit(RLIMIT_NOFILE, (rlim_t)(next + filesMore));
 }
 
-/* One descriptor more each time, until there are enough. */
+/* One descriptor more in each life, until there are enough. */
 static int fewFiles(const ginConfig_t *config)
 {
 	rlim_t was = softLimit(RLIMIT_NOFILE);
@@ -114,7 +114,7 @@ static size_t addressesInUse(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Address space for a page more each time: what is mapped of the peers' no longer fits. */
+/* Address space for a page more in each life: mappings of peers' memory do not fit. */
 static int fewAddresses(const ginConfig_t *config)
 {
 	rlim_t was = softLimit(RLIMIT_AS);
@@ -142,7 +142,7 @@ static int fewAddresses(const ginConfig_t *config)
 
 #endif
 
-/* TMPDIR is of no use to one rank. */
+/* One rank cannot use TMPDIR. */
 static void expectNoSockets(const ginConfig_t *config, const char *directory, const char *words)
 {
 	const struct holdings before = holdingsNow();
@@ -255,7 +255,7 @@ static int noLockedMemory(const ginConfig_t *config)
 
 #define UNDER_WAY 64
 
-/* So many descriptors are under way in the socket that is returned. */
+/* Returns a socket that has that many descriptors in flight. */
 static void sendMany(int pair[2])
 {
 	union {
@@ -310,7 +310,7 @@ static int manyFilesUnderWay(const ginConfig_t *config)
 	return 0;
 }
 
-/* Memory that there is not, or that this process may not have: an error, no signal. */
+/* Memory that does not exist, or that this process may not have: an error, no signal. */
 static int tooMuchMemory(const ginConfig_t *config)
 {
 	struct sysinfo info;
@@ -381,7 +381,7 @@ static void registerMany(const ginConfig_t *config, ginComm_t comm, char *const 
 
 static void deregisterMany(ginComm_t comm, int many, const ginWindow_t *windows)
 {
-	for (int i = 0; i < many; i++) /* in no order that matters to a list */
+	for (int i = 0; i < many; i++) /* in an order that is hard for a list */
 		EXPECT_SUCCESS(ginWindowDeregister(comm, windows[(i * 7919L) % many]));
 }
 

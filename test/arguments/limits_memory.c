@@ -2,8 +2,8 @@
 /*
  * limits_memory.c - a rank whose n-th allocation fails, for every n
  *
- * The linker sends the library's allocations here (--wrap). The other ranks learn of the failure,
- * nothing leaks, and the next attempt works in these processes.
+ * This file wraps the library's allocations (--wrap). The other ranks learn of the failure, nothing
+ * leaks, and the next attempt works in these processes.
  */
 /* LINK: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=tsearch */
 /* NEEDS: libgin-weak.so */
@@ -71,7 +71,7 @@ static void failNone(void)
 	until = -1;
 }
 
-/* Which allocations fail once the communicator is there, one after the other. */
+/* Each allocation after the start of the communicator fails once. */
 static int failEach(const ginConfig_t *config)
 {
 	int n = 0, more = 1, all[MOST_RANKS];
@@ -95,7 +95,7 @@ static int failEach(const ginConfig_t *config)
 	return 0;
 }
 
-/* The same from the beginning. */
+/* Each allocation from the start fails once. */
 static int failEachFromTheBeginning(const ginConfig_t *config)
 {
 	int n = 0, more = 1, all[MOST_RANKS];

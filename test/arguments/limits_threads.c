@@ -2,8 +2,8 @@
 /*
  * limits_threads.c - a rank whose n-th thread cannot be started, for every n
  *
- * The linker sends pthread_create() here (--wrap). The other ranks learn of the failure, nothing
- * leaks, and the next attempt works in these processes.
+ * This file wraps pthread_create() (--wrap). The other ranks learn of the failure, nothing leaks,
+ * and the next attempt works in these processes.
  */
 /* LINK: -Wl,--wrap=pthread_create */
 /* NEEDS: libgin-weak.so */

@@ -2,7 +2,7 @@
 /*
  * expect.h - what the C tests assert
  *
- * A failure says what was expected and what was seen, and ends the process at once: the other ranks
+ * A failure prints the expected and the seen value, and ends the process at once: the other ranks
  * then see this one as dead.
  */
 #ifndef GIN_TEST_EXPECT_H
@@ -29,7 +29,7 @@
 #define EXPECT_RESULT(call, result) expectResult(call, result, #call, __FILE__, __LINE__)
 #define EXPECT_SUCCESS(call) EXPECT_RESULT(call, ginSuccess)
 
-/* And words that ginGetLastError() must have, each by itself. */
+/* Also words that ginGetLastError() must have, in any order. */
 #define EXPECT_FAILS(call, result, ...)                                                            \
 	do {                                                                                       \
 		expectResult(call, result, #call, __FILE__, __LINE__);                             \
@@ -95,8 +95,8 @@ static inline void expectWords(const char *call, const char *file, int line,
 static int expectFailures;
 
 /*
- * Runs `body` in a process of its own, which reads environment variables afresh and starts without
- * threads. The other tests are run all the same.
+ * Runs `body` in a process of its own, which reads environment variables again and starts without
+ * threads. Later tests run even if it fails.
  */
 static inline void expectChild(const char *name, void (*body)(void))
 {

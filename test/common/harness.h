@@ -3,7 +3,7 @@
  * harness.h - a rank of the semantics suite, on a GPU or on host threads
  *
  * A test's body is a functor that every thread of a launch runs. Compiled by nvcc it is a kernel
- * when the rank has a GPU; else, and under g++ and clang++, ginHostLaunch() runs it. Ranks and
+ * when the rank has a GPU; otherwise, and under g++ and clang++, ginHostLaunch() runs it. Ranks and
  * launches are those of the examples.
  */
 #ifndef GIN_TEST_HARNESS_H
@@ -70,7 +70,7 @@ void launchBounded(Rank &r, uint32_t grid, uint32_t block, Body body)
 	launch(r, grid, block, body);
 }
 
-/* All ranks have come here. Not by puts and signals: these are what is tested. */
+/* A barrier of all ranks. It uses no puts and signals: these are under test. */
 inline void meet(Rank &r)
 {
 	CHECK(ginCommAllgather(r.comm, nullptr, nullptr, 0));
@@ -206,7 +206,7 @@ struct Buffer {
 	void poison() { write(std::vector<unsigned char>(bytes, 0x5a)); }
 };
 
-/* How many descriptors a context's queue holds: QUEUE_DEPTH, else what libgin takes. */
+/* The depth of a context's queue: QUEUE_DEPTH, otherwise libgin's default. */
 inline uint32_t queueDepth()
 {
 	ginDevCommRequirements_t preset = GIN_DEV_COMM_REQUIREMENTS_INIT;
@@ -273,9 +273,9 @@ struct Settle {
 };
 
 /*
- * All ranks have come here, and what their kernels have put and raised by this device communicator
- * is there: rule 10. Without it only a route without queues has done so when the kernels have
- * ended.
+ * A barrier of all ranks after which all puts and signals of their kernels by this device
+ * communicator are there: rule 10. Without it, the end of the kernels guarantees that only on a
+ * route without queues.
  */
 inline void settle(Rank &r, const Device &device)
 {

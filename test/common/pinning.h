@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pinning.h - a GPU whose driver can pin host memory, and does nothing else */
+/* pinning.h - a GPU whose driver can only pin host memory */
 #ifndef GIN_TEST_PINNING_H
 #define GIN_TEST_PINNING_H
 
@@ -12,12 +12,12 @@ static struct pinned {
 	char *at;
 	size_t span;
 } pinnedNow[MOST_PINNED];
-static int pinnedCount;	    /* how many there are */
-static int pinnedEver;	    /* and how many there have been */
-static int pinningRefuses;  /* what it answers */
-static size_t pinningMoves; /* how far from the CPU's address the GPU has it */
+static int pinnedCount;	    /* pinned ranges */
+static int pinnedEver;	    /* pinned ranges, ever */
+static int pinningRefuses;  /* its answer */
+static size_t pinningMoves; /* the GPU's address minus the CPU's */
 
-/* What is pinned around `at`, or a free place for NULL. */
+/* The pinned range around `at`, or a free entry for NULL. */
 static inline struct pinned *pinnedAround(const char *at)
 {
 	for (int i = 0; i < MOST_PINNED; i++)

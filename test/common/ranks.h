@@ -7,8 +7,7 @@
  *	test			by the launcher (mpirun), or alone
  *
  * Threads and forks find each other by config.allgather over memory that they share. A child that
- * is killed is reported and does not end its siblings: that is the launcher for tests of failures.
- * C11 and C++17.
+ * is killed is reported and does not end its siblings: tests of failures need that. C11 and C++17.
  */
 #ifndef GIN_TEST_RANKS_H
 #define GIN_TEST_RANKS_H
@@ -119,7 +118,7 @@ static inline void ranksStartForks(struct ranksOne *ones, int n)
 	}
 }
 
-/* Runs n ranks and returns what each returned, in memory that is never freed. */
+/* Runs n ranks and returns their results, in memory that is never freed. */
 static inline const int *ranksStart(int n, int asThreads, int (*run)(const ginConfig_t *config))
 {
 	static struct ranksOne ones[RANKS_MOST];

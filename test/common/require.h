@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* require.h - what C++ tests of the device header alone assert; a failure ends the process */
+/*
+ * require.h - assertions of C++ tests that use the device header alone; a failure ends the process
+ */
 #ifndef GIN_TEST_REQUIRE_H
 #define GIN_TEST_REQUIRE_H
 

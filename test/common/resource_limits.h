@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resource_limits.h - a rank that runs out of something, from ginCommInit() to ginCommDestroy()
+ * resource_limits.h - a rank runs out of a resource, from ginCommInit() to ginCommDestroy()
  *
- * Every call must end on all ranks, with the same result. What a rank said is gathered by the
- * test's own allgather, which needs nothing that the rank lacks.
+ * Every call must end on all ranks, with one result. The test gathers the ranks' sentences by its
+ * own allgather, which does not need the resource.
  */
 #ifndef GIN_TEST_LIMITS_H
 #define GIN_TEST_LIMITS_H
@@ -15,7 +15,7 @@
 #define MOST_RANKS 8
 #define BYTES 10000
 
-/* The rank that runs out; the same for all of a test. */
+/* The rank that lacks the resource; it is fixed in a test. */
 static int lackingRank = 1;
 
 static inline int isLacking(const ginConfig_t *config)
@@ -29,7 +29,7 @@ struct said {
 	char words[480];
 };
 
-/* What the ranks said of one collective call. */
+/* The results of all ranks of one collective call. */
 struct outcome {
 	int n;
 	struct said by[MOST_RANKS];
@@ -40,7 +40,7 @@ static inline void gather(const ginConfig_t *config, const void *in, void *out, 
 	EXPECT(!config->allgather(config->allgatherArg, in, out, bytes));
 }
 
-/* All ranks come to the same end; 1 when it is success. */
+/* All ranks get one result; returns 1 when it is success. */
 static inline int agreed(const ginConfig_t *config, const char *call, ginResult_t result,
 			 struct outcome *outcome)
 {
@@ -75,7 +75,7 @@ static inline void expectSameWords(const struct outcome *outcome, const char *ca
 	}
 }
 
-/* What a process holds. */
+/* The resources of a process. */
 struct holdings {
 	int files, mappings;
 };
@@ -104,7 +104,7 @@ static inline void expectHoldings(struct holdings before)
 	EXPECT_EQUAL(countMappings(), before.mappings);
 }
 
-/* How far one life of a communicator came: the first call that failed, or NULL. */
+/* The first call that failed in one life of a communicator, or NULL. */
 struct life {
 	const char *failed;
 	int silent; /* the rank could not even take part in the allgather of ginCommInit() */
@@ -116,7 +116,7 @@ struct life {
 /* Gives the rank what it lacks. */
 static void (*liftLimit)(void);
 
-/* Ends something: a failure is one of all ranks, and the second time it works. */
+/* Ends an object: a failure is one of all ranks, and the second attempt works. */
 static inline void expectEnds(const ginConfig_t *config, const char *call, ginResult_t result,
 			      int *again)
 {
@@ -182,7 +182,7 @@ static inline void useComm(const ginConfig_t *config, ginComm_t comm, struct lif
 	EXPECT_SUCCESS(ginMemFree(comm, memory));
 }
 
-/* Seconds in which every life ends, however little there is. */
+/* The limit in seconds for every life. */
 #define LIFE_SECONDS 25
 
 static inline ginResult_t openHost(const ginConfig_t *config, ginComm_t *comm)
@@ -240,7 +240,7 @@ static inline struct life live(const ginConfig_t *config, void (*afterwards)(voi
 	return life;
 }
 
-/* With nothing lacking all works. */
+/* Without a limit all calls work. */
 static inline void expectLife(const ginConfig_t *config)
 {
 	struct life life = live(config, NULL);
@@ -273,7 +273,7 @@ static inline void runRanks(const char *name, int n, int (*run)(const ginConfig_
 	expectFailures += failed != 0;
 }
 
-/* The same, with the first, the second and the last rank lacking something. */
+/* The test three times: the first, the second and the last rank lack the resource. */
 static inline void runLacking(const char *name, int n, int (*run)(const ginConfig_t *config))
 {
 	const int ranks[] = {0, 1, n - 1};

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * suite.h - what the files of the semantics suite share: patterns, neighbours, and how they run
- */
+/* suite.h - shared code of the semantics suite: patterns, neighbours, and main() */
 #ifndef GIN_TEST_SUITE_H
 #define GIN_TEST_SUITE_H
 
 #include "harness.h"
 
-/* Byte i of what `sender` sends in `round`; never the poison's 0x5a. */
+/* Byte i of the message of `sender` in `round`; never the poison's 0x5a. */
 GIN_FN unsigned char pattern(uint32_t sender, uint32_t round, size_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull + sender * 0xd1342543de82ef95ull +
@@ -66,7 +64,7 @@ inline void fillPattern(Rank &r, Buffer &source)
 	source.write(bytes);
 }
 
-/* What should stand in `target` after all cells came from `sender`. */
+/* The expected bytes of `target` after all cells of `sender`. */
 inline std::vector<unsigned char> expectedCells(const Cells &cells, int sender)
 {
 	std::vector<unsigned char> expected(cells.total(), 0x5a);
@@ -93,7 +91,7 @@ inline bool isDirect(Rank &r)
 	return true;
 }
 
-/* A test of the suite, named by the rule of gin_memory_model(7) that it holds to. */
+/* A test of the suite, with the name of the rule of gin_memory_model(7) that it checks. */
 struct Test {
 	const char *name;
 	void (*run)(Rank &);

@@ -25,7 +25,7 @@
 #include "backends/proxy/network/fabric.h"
 #include "backends/rdma/rdma.h"
 
-#define AIR 96 /* operations of an end under way */
+#define AIR 96 /* operations of an endpoint in flight */
 #define ENDS 4096
 
 enum weakKind { weakWrite, weakRead, weakMessage };
@@ -374,7 +374,7 @@ static int arrive(struct fabricEnd *end, struct fabricEvent *event)
 	}
 	deliver(op);
 	if (net.ordered || chance(end, 8))
-		take(end, at); /* else it arrives once more */
+		take(end, at); /* otherwise it arrives once more */
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""job.py - a job of test/faults/run: ranks that run life.cc, what they report, and what they leave."""
+"""job.py - a job of test/faults/run: ranks that run life.cc, their reports, and the resources that
+they leave."""
 
 import os
 import shutil
@@ -34,7 +35,7 @@ def free_port():
 
 
 class Line:
-    """What a rank says of itself."""
+    """A rank's own report."""
 
     def __init__(self, raw):
         (self.pid, self.phase, self.failed_at, self.ended_at, self.result, self.laps, self.wrong,

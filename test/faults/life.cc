@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * life.cc - one rank of a job in which something goes wrong; test/faults/run starts it and strikes
+ * life.cc - one rank of a job with a fault; test/faults/run starts it and strikes
  *
  *	life PAGE [LAPS]	the rank is in RANK, the number of ranks in WORLD_SIZE
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * life.h - one rank of a job in which something goes wrong: what life.cc and soak.cc have in common
+ * life.h - one rank of a job with a fault: shared code of life.cc and soak.cc
  *
  * The page that the ranks share with the driver, a rank's first failed call, and the end of a rank
  * however far it came. Exit status 0: no call failed. 3: a call failed, and the rank has cleaned
@@ -88,7 +88,7 @@ static int countOwnFiles()
 	return count;
 }
 
-/* All ranks have compared what came, and may overwrite it. */
+/* All ranks have compared the received bytes, and may overwrite them. */
 struct BarrierKernel {
 	ginDevComm dc;
 	uint64_t *results;
@@ -137,8 +137,8 @@ struct Life {
 	}
 
 	/*
-	 * A kernel's result: the sentence is the communicator's, which may come later, or else the
-	 * device communicator's.
+	 * A kernel's result: the sentence is the communicator's, which may come later, otherwise
+	 * the device communicator's.
 	 */
 	bool kernelOk(uint64_t seen)
 	{
@@ -213,7 +213,7 @@ struct Life {
 			CHECK(ginCommAbort(r.comm));
 	}
 
-	/* Nothing here may hang or crash, however far the life came. */
+	/* None of these calls may hang or crash, at any stage of the life. */
 	void end()
 	{
 		enter(DESTROY);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * soak.cc - one rank of a job that makes operations without end; test/faults/run soak starts it and
- * strikes
+ * soak.cc - one rank of a job with endless operations; test/faults/run soak starts it and strikes
  *
  *	soak PAGE SEED		the rank is in RANK, the number of ranks in WORLD_SIZE
  *
@@ -33,7 +32,7 @@
 
 enum Kind { VALUE, PUT, VALUE_RAISES, PUT_RAISES, RAISE, VALUE_WEAK, LONG, GET, ATOMIC };
 
-/* What a thread keeps between kernels, and what it reports. */
+/* A thread's state between kernels, and its report. */
 struct State {
 	uint64_t result, wrong, operations;
 	uint64_t batches, raised,
@@ -213,8 +212,8 @@ struct Soak {
 	}
 
 	/*
-	 * What has come from the left, what gets have brought from the right, and the sum of the
-	 * signals. The arrival covers puts; signals may come later.
+	 * Checks puts from the left, gets from the right, and the sum of the signals. The arrival
+	 * covers puts; signals may come later.
 	 */
 	GIN_FN ginResult_t compare(const Gin &gin, State &s, uint64_t b) const
 	{

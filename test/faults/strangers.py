@@ -105,7 +105,7 @@ class Strangers(threading.Thread):
         self.made = 0
 
     def say(self, s):
-        """What a stranger sends; it does not wait for answers unless it knows the secret."""
+        """A stranger's messages; it waits for answers only if it knows the secret."""
         how = self.rng.randrange(6)
         if self.knows and how < 3:
             s.settimeout(0.3)

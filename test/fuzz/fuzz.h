@@ -7,7 +7,7 @@
  *
  *	fuzz_NAME [FILE|DIRECTORY]...	replays files; default: test/fuzz/corpus/NAME
  *
- * A target ends the process by EXPECT() when what it sees is wrong.
+ * A target ends the process by EXPECT() when it finds an error.
  */
 #ifndef GIN_TEST_FUZZ_H
 #define GIN_TEST_FUZZ_H
@@ -22,7 +22,7 @@
 #endif
 #include "expect.h"
 
-/* What is left of an input. Beyond its end there are zeros. */
+/* The rest of an input. Beyond its end there are zeros. */
 struct fuzzInput {
 	const uint8_t *at;
 	size_t left;
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 #include <dirent.h>
 #include <sys/stat.h>
 
-/* Returns how many files it has replayed. */
+/* Returns the number of replayed files. */
 static inline int fuzzReplay(const char *path)
 {
 	struct stat info;

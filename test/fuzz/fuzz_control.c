@@ -4,8 +4,8 @@
  * them
  *
  * An input is a list of steps: bytes arrive on a link, this rank begins and ends collectives, time
- * passes, a link ends. What this rank sends is read as a peer reads it: headers with a known type
- * and a possible length. A collective that succeeds has the bytes of this rank in its result.
+ * passes, a link ends. The test reads this rank's messages as a peer does: headers with a known
+ * type and a possible length. A collective that succeeds has the bytes of this rank in its result.
  */
 /* LINK: -Wl,--wrap=send,--wrap=sendmsg,--wrap=recv,--wrap=shutdown,--wrap=close,--wrap=epoll_ctl */
 #include "fuzz.h"
@@ -82,7 +82,7 @@ static void openControl(int rank, int nRanks)
 	}
 }
 
-/* What the peer at the other end reads. */
+/* Checks the messages that the peer reads. */
 static void readSent(int i)
 {
 	static uint8_t bytes[FAKE_ROOM];

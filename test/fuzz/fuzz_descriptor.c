@@ -99,7 +99,7 @@ static const struct transportOps ops = {.name = "fuzz", .start = start, .raise =
 static struct transportLanes fuzzLanes = {
 	.lane = {{&ops, NULL, transportHere}, {&ops, NULL, transportUnordered}}, .of = wordFrom};
 
-/* A held work has landed, or has failed. */
+/* A work that the transport holds has landed, or has failed. */
 static void landOne(unsigned which)
 {
 	struct proxyWork *w = held[which];
@@ -127,7 +127,7 @@ static void turn(void)
 		EXPECT(ring.done[r] & GIN_QUEUE_FAILED || ring.done[r] <= ring.posted);
 }
 
-/* A number that is often near something that matters. */
+/* A random number, often near a limit. */
 static uint64_t anyWord(struct fuzzInput *in)
 {
 	const struct proxyWindow *windows[] = {rig.words, rig.data, rig.gpu, rig.far, rig.gone};
@@ -166,7 +166,7 @@ static void postMade(struct fuzzInput *in)
 		post(&ring, full);
 }
 
-/* As a kernel may write them. With `torn`, one word comes a turn later. */
+/* As a kernel may write them. With `torn`, one word comes a pass later. */
 static void postRaw(struct fuzzInput *in, int torn)
 {
 	uint64_t lap = ring.posted / DEPTH, phase = lap & 1 ? 0 : GIN_DESCRIPTOR_PHASE;

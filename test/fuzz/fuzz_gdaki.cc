@@ -5,8 +5,8 @@
  * One thread makes device calls on send queues that a NIC of this file serves. An input is a list
  * of steps: puts with counters, gets, signals, atomics, waits; entries of the NIC. An entry is one
  * that a NIC writes: it completes work requests that were handed over, or is an error; or it is any
- * 64 bytes, after which no more than the memory around is checked. Counters count what is
- * completed, no more; a flush that succeeds has all of it.
+ * 64 bytes, after which no more than the memory around is checked. Counters count exactly the
+ * completed requests; after a successful flush all are completed.
  */
 #include "fuzz.h"
 
@@ -145,7 +145,7 @@ private:
 				   ginTimeout(1));
 	}
 
-	/* Bits that say nothing here are any. */
+	/* Unused bits have any value. */
 	void write(uint64_t index, uint32_t opcode)
 	{
 		r.m->cqe.timestampLow = static_cast<uint32_t>(fuzzWord(in));
@@ -153,7 +153,7 @@ private:
 					     opcode << 4 | (fuzzByte(in) & 15u));
 	}
 
-	/* What the NIC knows of by doorbells. */
+	/* The work requests that doorbells have announced to the NIC. */
 	void complete(uint8_t arg)
 	{
 		uint64_t known = r.q->rung;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_mlx5.c - what an mlx5 device, or a kernel in its place, has written: completions, work
+ * fuzz_mlx5.c - bytes that an mlx5 device, or a kernel instead, has written: completions, work
  * requests, answers to commands
  *
  * Any bytes can be decoded. A text fits its room, and is whole if the room is.

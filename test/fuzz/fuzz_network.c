@@ -3,7 +3,7 @@
  * fuzz_network.c - messages and immediates that a peer sends to the proxy over a network
  *
  * Two ranks of one thread, on the weak network. An input is a list of steps: rank 0 gets a message
- * of the input's, as if rank 1 had sent it; the ranks post, and take turns. What lies beside the
+ * of the input's, as if rank 1 had sent it; the ranks post and make passes. Memory next to the
  * windows of rank 0 does not change, and the ranks can be closed at any moment. fuzz_bounce: data
  * goes through slots.
  */

@@ -3,10 +3,10 @@
  * fuzz_ofi.c - completion entries, as the proxy's network by libfabric takes them from a completion
  * queue
  *
- * A provider of this file completes what was begun, in the order, with the status, length, flags
+ * A provider of this file completes the operations, in the order, with the status, length, flags
  * and data that the input says. An input is a list of steps: writes, reads and messages begin,
- * entries are written, the end is polled. Each transfer has one event, with its context; a message
- * comes from the buffer of its receive; no buffer and no operation is lost.
+ * entries are written, the endpoint is polled. Each transfer has one event, with its context; a
+ * message comes from the buffer of its receive; no buffer and no operation is lost.
  */
 /* HEADERS: libfabric */
 #include "fuzz.h"
@@ -34,7 +34,7 @@ static int isProviderFull; /* the provider takes nothing */
 static uint64_t begunTransfers, doneTransfers, messages, immediates;
 static uint8_t isUnderWay[1 << 16]; /* transfers, by context */
 
-/* What the included file calls of libfabric and of its neighbours. */
+/* The functions of libfabric and of other files that the included file calls. */
 
 struct fi_info *ofiInfo(const struct fabricWanted *want, char *why)
 {
@@ -219,7 +219,7 @@ static int epOpen(struct fid_domain *of, struct fi_info *from, struct fid_ep **o
 
 static struct fi_ops_domain domainOps = {.av_open = avOpen, .cq_open = cqOpen, .endpoint = epOpen};
 
-/* The end is made once: its operations and receives are a quarter of a megabyte. */
+/* The endpoint is made once: its operations and receives are a quarter of a megabyte. */
 static void openEnd(void)
 {
 	char why[FABRIC_WHY], address[FABRIC_ADDRESS];
@@ -339,7 +339,7 @@ static void step(struct fuzzInput *in)
 	}
 }
 
-/* Everything that was begun ends, and the end has all its operations and receives again. */
+/* All operations end, and the endpoint has all its operations and receives again. */
 static void drain(void)
 {
 	int receives = 0, ops = 0;

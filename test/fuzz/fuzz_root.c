@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_root.c - what a root reads: answers to its challenge, and requests of processes that have
- * proved the key
+ * fuzz_root.c - messages that a root reads: answers to its challenge, and requests of processes
+ * that have proved the key
  *
  * An input is a list of steps: ranks come, leave, or miss, and time passes. Each rank gets one
  * reply at most, and it is the entries of its own communicator, or a sentence. At the end every
@@ -21,7 +21,7 @@
 #define RANKS_MOST 300 /* of a request: more cost time, and find nothing */
 #define SECONDS 20
 
-/* The other end of a connection to the root. */
+/* The other side of a connection to the root. */
 struct visitor {
 	int fd;
 	struct rootRequest request; /* as the root reads it */
@@ -35,7 +35,7 @@ static int visitors, rawVisitors;
 static struct rootGroups groups;
 static struct rootKey keys[2];
 
-/* What a rank of this communicator sends as its data. */
+/* The data of a rank of this communicator. */
 static void fillEntry(const struct rootRequest *request, uint32_t rank, struct bootstrapEntry *out)
 {
 	uint32_t numbers[] = {request->generation, rank};

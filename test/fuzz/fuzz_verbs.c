@@ -2,12 +2,12 @@
 /*
  * fuzz_verbs.c - completion entries, as the proxy's network verbs take them from a completion queue
  *
- * An end with three peers and, in half of the inputs, a queue pair of flushes. An input is a list
- * of steps: work requests are posted, entries are written, the end is polled. An entry names a work
- * request that was posted once, or a receive that is posted; its status, opcode, length, and
- * immediate are any. Each work request has one event at most, in the order of posting; a message
- * comes from the buffer of its receive; after the death of a peer all its work requests have an
- * event.
+ * An endpoint with three peers and, in half of the inputs, a queue pair of flushes. An input is a
+ * list of steps: work requests are posted, entries are written, the endpoint is polled. An entry
+ * names a work request that was posted once, or a receive that is posted; its status, opcode,
+ * length, and immediate are any. Each work request has one event at most, in the order of posting;
+ * a message comes from the buffer of its receive; after the death of a peer all its work requests
+ * have an event.
  */
 /* HEADERS: libibverbs */
 #include "fuzz.h"
@@ -37,7 +37,7 @@ static struct ibv_wc entry[ENTRIES];
 static int entries;
 static int refusesReceives, refusesFlushes;
 
-/* What the included files call. */
+/* The functions that the included files call. */
 
 int verbsFail(char *why, const char *reason)
 {

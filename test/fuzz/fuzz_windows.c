@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_windows.c - what ranks exchange about themselves and about their parts of windows
+ * fuzz_windows.c - messages in which ranks describe themselves and their parts of windows
  *
  * Rank 0 of three registers a window with offers of the input's, and with the descriptors that the
  * input chooses. A part that rank 0 maps begins in the mapping. Identities, bounce offers and blobs
@@ -25,7 +25,7 @@
 static struct identity identities[RANKS];
 static const struct device device = {.ordinal = GIN_DEVICE_NONE, .numaNode = -1};
 static struct backendHost host;
-static int handle[RANKS]; /* what comes from each rank; -1: nothing */
+static int handle[RANKS]; /* the descriptor from each rank; -1: none */
 static int files[2];	  /* of one page and of two, for all inputs: a file takes long to make */
 static unsigned exchanges, mostExchanges, announced;
 
@@ -57,7 +57,7 @@ static void limitPieces(struct peermemOffer *out)
 			out->run[i].count %= most;
 }
 
-/* An offer that is right but for what the input changes. */
+/* A valid offer, except for the bytes that the input changes. */
 static void fillOffer(struct fuzzInput *in, const struct peermemOffer *right,
 		      struct peermemOffer *out)
 {

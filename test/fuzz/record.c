@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * record.c - writes what the parsers of real exchanges read, as inputs of the fuzz targets
+ * record.c - writes the inputs of parsers in real exchanges as inputs of the fuzz targets
  *
  * Linked with the library and test/faults/life.cc, in front of functions of the library (--wrap).
  * Each process writes to the folders of FUZZ_RECORD; test/fuzz/seeds runs it.
@@ -138,7 +138,7 @@ ginResult_t __wrap_controlDeliver(struct control *c, const struct controlHeader 
 	return __real_controlDeliver(c, header, data);
 }
 
-/* A kernel has posted: step 3, then a turn. */
+/* A kernel has posted: step 3, then a pass. */
 int __real_descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t *words);
 int __wrap_descriptorTake(const uint64_t *slot, uint64_t phase, uint64_t *words);
 

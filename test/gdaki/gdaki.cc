@@ -4,9 +4,10 @@
  *
  *	ROUNDS=n  of all threads together (10000: the NIC's 16 bits go round)
  *
- * Everybody writes to the right and looks at what came of it: reads it back, counts, adds. A round
- * is 7.5 WQEBBs of 64 bytes; each rank prints how many it has posted, and in how many seconds. A
- * call that hangs ends after TIMEOUT_S, and with it the test: one that takes longer is slow.
+ * Every rank writes to its right neighbour and checks the results: it reads back, counts and adds.
+ * A round is 7.5 WQEBBs of 64 bytes; each rank prints how many it has posted, and in how many
+ * seconds. A call that hangs ends after TIMEOUT_S, and with it the test: a call that takes longer
+ * is slow.
  */
 #include "suite.h"
 
@@ -39,7 +40,7 @@ struct Load {
 		return reinterpret_cast<uint64_t *>(memory + at(what));
 	}
 
-	/* The source may be reused, and what was read is there; each way to know. */
+	/* The source may be reused, and read bytes are there: each way to wait for that. */
 	GIN_FN ginResult_t done(const Gin &gin, uint32_t round) const
 	{
 		ginResult_t counted = ginSuccess;
@@ -197,8 +198,8 @@ static void alone(Rank &r)
 }
 
 /*
- * A key that the peer does not know: the put does not count, and the queue is lost to all. Queues
- * of other contexts work until the monitor has told the device communicator.
+ * A key that the peer does not know: the put does not count, and the queue is lost for all threads.
+ * Queues of other contexts work until the monitor has notified the device communicator.
  */
 struct Refused {
 	ginDevComm dc;

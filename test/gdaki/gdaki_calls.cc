@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * gdaki_calls.cc - what each call puts into a send queue, and what it makes of a completion
- */
+/* gdaki_calls.cc - the WQEs of each call in a send queue, and the call's result for a completion */
 /* COMPILE: -O0 */
 #include "gdaki_late.h"
 
@@ -181,7 +179,7 @@ static void getsByTicket(ginSharing sharing)
 	EXPECT(gin.flush() == ginSuccess && r.q->reserved == 6);
 }
 
-/* Without a wish for the old value, and with: there is one, but no NIC to write it. */
+/* Atomics without and with an old value; no NIC writes it. */
 static void atomics()
 {
 	Rig r;
@@ -303,7 +301,7 @@ static ginResult_t countedPut(const Rig &r, const Gin &gin, int peer, uint32_t c
 				   GinThread{}, options);
 }
 
-/* Each counter of what is done, once; whoever looks. */
+/* Completed posts raise their counters once, whichever thread polls. */
 static void counters(ginSharing sharing, bool known)
 {
 	Rig r;
@@ -363,7 +361,7 @@ static void errorsOfLaterContexts()
 	EXPECT(r.error.valid && r.error.context == 1 && r.error.peer == PEER);
 }
 
-/* One that raises a signal, too, counts with that, which is its last WQE. */
+/* A put with a signal counts by the signal's WQE, its last one. */
 static void countsLast(ginSharing sharing)
 {
 	Rig r;
@@ -388,7 +386,7 @@ static void failure(ginSharing sharing)
 	r.m->complete(0);
 	EXPECT(gin.readCounter(0) == 1);
 	r.m->complete(1, ginMlx5CqeRequestError, ginMlx5RemoteAccess, 0x5a);
-	EXPECT(gin.waitCounter(0, 1) == ginSuccess); /* it had come to that */
+	EXPECT(gin.waitCounter(0, 1) == ginSuccess); /* the done index at the failure */
 	EXPECT(gin.waitCounter(0, 2, GinThread{}, ginTimeout(GIN_FOREVER)) == ginErrorPeer);
 	EXPECT(r.error.valid && r.error.call == ginCallWaitCounter && r.error.seen == 1);
 	r.m->complete(2, ginMlx5CqeRequestError, ginMlx5Flushed);
@@ -438,7 +436,7 @@ static void lostPeer(ginSharing sharing)
 	e.end();
 }
 
-/* The same when there is no room: nobody waits for it. */
+/* As above with a full queue: no thread waits for room. */
 static void lostPeerWhenFull(ginSharing sharing)
 {
 	Rig r;
@@ -452,7 +450,7 @@ static void lostPeerWhenFull(ginSharing sharing)
 	EXPECT(r.q->reserved == DEPTH && r.m->rung() == DEPTH);
 }
 
-/* A context that one after another use in different ways. */
+/* Threads use one context one after the other, in different ways. */
 static void inTurn()
 {
 	const ginSharing ways[] = {ginSharingThread, ginSharingGpu, ginSharingCta};
@@ -485,7 +483,7 @@ static void barrier()
 	EXPECT(barrier.arrive() == ginErrorTimeout && r.q->reserved == 0);
 	r.memory[2 + PEER].complete(0);
 	Expected e(r);
-	EXPECT(barrier.arrive() == ginErrorTimeout); /* its READ is under way */
+	EXPECT(barrier.arrive() == ginErrorTimeout); /* its READ is in flight */
 	e.one(ginMlx5Read(e.slot(CQE), {0x90001000, ginMlx5Key(0x62)}, sink, 8));
 	EXPECT(barrier.arrive() == ginErrorTimeout && r.q->reserved == 1); /* one is enough */
 	r.m->complete(0);
@@ -524,8 +522,7 @@ static void barriersHaveContexts()
 }
 
 /*
- * What goes to a direct peer: by stores, but words in windows by the NIC, in one queue of all
- * contexts.
+ * Calls to a direct peer use stores; words in windows go by the NIC, in one queue of all contexts.
  */
 static void directPeer()
 {

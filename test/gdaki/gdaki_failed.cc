@@ -13,7 +13,7 @@
 
 #include <string>
 
-/* With so many contexts the monitor does not ask for the state of all queue pairs at once. */
+/* With that many contexts the monitor does not query the state of all queue pairs at once. */
 enum { RANKS = 2, CONTEXTS = 16 };
 
 struct WaitForSignal {
@@ -162,8 +162,8 @@ static void whileItWaits(Rank &r)
 }
 
 /*
- * The peer's NIC refuses a put: a CQE tells the rank that put, and the queue pair's state tells the
- * peer.
+ * The peer's NIC refuses a put: a CQE notifies the rank that put; the peer learns it by the queue
+ * pair's state.
  */
 static void refused(Rank &r)
 {

@@ -6,8 +6,8 @@
 #include "gdaki_rig.h"
 
 /*
- * Fills the queue and completes all of it, which only a call without room notices: the next call
- * posts late.
+ * Fills the queue and completes all of it. Only a call without room notices: the next call posts
+ * late.
  */
 static Rig &fill(Rig &r, ginSharing sharing)
 {

@@ -2,8 +2,8 @@
 /*
  * gdaki_rig.h - a rank's send queues without a NIC
  *
- * Rank 0 of two, on a queue for each, laid out here: doorbells are looked at, completions written
- * by hand.
+ * Rank 0 of two, on a queue for each peer in this file's memory: the test checks doorbells and
+ * writes completions.
  */
 #ifndef GIN_TEST_GDAKI_RIG_H
 #define GIN_TEST_GDAKI_RIG_H
@@ -169,7 +169,7 @@ static inline struct ginMlx5Memory word(uint32_t id)
 	return {0x90001000 + id * 8, ginMlx5Key(0x62)};
 }
 
-/* What stands in the queue to the peer, from its beginning on. */
+/* Checks the WQEs in the queue to the peer, from its beginning on. */
 class Expected
 {
 public:
@@ -189,13 +189,13 @@ public:
 
 	void one(struct ginMlx5Wqebb wqe) { first(wqe, sizeof(wqe)); }
 
-	/* In place of another WQE: the NIC reads the control segment alone. */
+	/* Instead of another WQE: the NIC reads the control segment alone. */
 	void nothing(uint32_t flags = 0)
 	{
 		first(ginMlx5Nop(slot(flags)), sizeof(struct ginMlx5Segment));
 	}
 
-	/* No more than that was posted, and the NIC knows. */
+	/* No more WQEs were posted, and the doorbell has announced all. */
 	void end()
 	{
 		EXPECT(r.q->reserved == index && r.q->handed == index);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send_queue.cc - threads post to a send queue, and a thread that plays the NIC looks at every byte
+ * send_queue.cc - threads post to a send queue, and a thread that plays the NIC checks every byte
  *
  *	WQES=n	how many (200000: the 16 bits of the NIC's counter go round)
  *	SEED=n
  *
- * The NIC takes what the doorbell tells, or, as if it had dropped that, the record, at random times
- * and in random batches. No libgin is at work: the queue is laid out here. Some posts count.
+ * The NIC takes the value of the doorbell or, as if it had dropped that, of the record, at random
+ * times and in random batches. The test does not use libgin.so: this file makes the queue. Some
+ * posts count.
  */
 #include <gin/gdaki/queue.cuh>
 
@@ -116,7 +117,7 @@ public:
 		return ginSendPatienceStart(&dc, nanoseconds, 0);
 	}
 
-	/* After all have left: nothing is forgotten, and the turn lies where it should. */
+	/* After all threads have left: no post is forgotten, and the right word has the turn. */
 	void expectQuiet(ginSharing sharing)
 	{
 		EXPECT(q.handed == q.reserved && q.rung >= wanted);
@@ -177,7 +178,7 @@ private:
 		return known;
 	}
 
-	/* Looks at one WQE; true when it has a CQE. */
+	/* Checks one WQE; true when it has a CQE. */
 	bool take(uint64_t index)
 	{
 		const struct ginMlx5Wqebb &wqe = wqes[index & ginSendMask(q.fixed)];
@@ -339,7 +340,7 @@ static void everyByte(uint32_t logDepth, uint64_t posters, ginSharing sharing)
 		EXPECT(nic.posts[p] == posts && nic.counters[p] == countsOf(p, posts));
 }
 
-/* A few posts, and nobody waits for anything: the NIC hears of all that is not held back. */
+/* A few posts, and no thread waits: doorbells announce all posts that do not aggregate. */
 static void without(ginSharing sharing)
 {
 	for (int round = 0; round < 200; round++) {
@@ -373,7 +374,7 @@ static void full(ginSharing sharing)
 	nic.expectQuiet(sharing);
 }
 
-/* A WQE fails: everybody gets the same, and none from there on counts as done. */
+/* A WQE fails: all threads get one error, and no later WQE counts as done. */
 static void failure(uint64_t posters, ginSharing sharing)
 {
 	Nic nic(4);

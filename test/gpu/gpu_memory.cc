@@ -173,7 +173,7 @@ static void refuse(Rank &r, void *memory, const char *words)
 	CHECK(ginMemFree(r.comm, good));
 }
 
-/* As a window that is a source alone the same memory works: what it holds arrives at the right. */
+/* The memory works as a window that is only a source: its bytes arrive at the right neighbour. */
 static void putFromLocal(Rank &r, void *memory, size_t bytes)
 {
 	const size_t at = 3, some = bytes - 10;
@@ -250,7 +250,7 @@ static bool loadsAnyMemory(Rank &r)
 	return pageable != 0;
 }
 
-/* What is not pinned to its end is not this rank's source. */
+/* Memory that is not pinned up to its end is refused as a source. */
 static void registeredMemory(Rank &r)
 {
 	const size_t page = 4096, span = 32 * page;
@@ -301,7 +301,9 @@ static void managedMemory(Rank &r)
 	CUDA(cudaFree(memory));
 }
 
-/* Are all ranks threads of this process, on this GPU? Then they reach what it alone has. */
+/*
+ * Are all ranks threads of this process, on this GPU? Then they reach the process's private memory.
+ */
 static bool ranksShareTheGpu(Rank &r)
 {
 	bool share = true;
@@ -486,7 +488,7 @@ static void callsDoNotSynchronise(Rank &r)
 static void callsLeaveCapturesAlone(Rank &r)
 {
 	cudaGraph_t graph;
-	meet(r); /* as threads: nobody captures while another frees */
+	meet(r); /* as threads: no rank captures while another frees */
 	CUDA(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeGlobal));
 	{
 		Buffer buffer(r, 10000), host(r, 10000, ginMemAllocHost);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bootstrap.h - what the tests of the bootstraps share: data that shows which communicator it is
- * of, ports, and calls that fail
+ * bootstrap.h - shared code of the bootstrap tests: data that identifies its communicator, ports,
+ * and calls that fail
  */
 #ifndef GIN_TEST_BOOTSTRAP_H
 #define GIN_TEST_BOOTSTRAP_H
@@ -74,7 +74,7 @@ inline void exchange(Rank &r, uint32_t tag)
 
 #define EXPECT_FAILS(call, result, ...) requireFails(call, result, {__VA_ARGS__}, #call)
 
-/* With words that ginGetLastError() must have, each by itself. */
+/* With words that ginGetLastError() must have, in any order. */
 inline void requireFails(ginResult_t seen, ginResult_t due,
 			 std::initializer_list<const char *> words, const char *what,
 			 const char *file = __builtin_FILE(), int line = __builtin_LINE())
@@ -112,7 +112,7 @@ inline int bindPort(int family, uint16_t port)
 	return fd;
 }
 
-/* Of a child that its parent kills: it must not outlive a parent that fails. */
+/* For a child that its parent kills: it must not outlive a parent that fails. */
 inline void pauseForTest()
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bootstrap_many.cc - several communicators at once: threads of each rank make them in an order of
- * their own, use them at the same time and leave them in any order
+ * their own, use them concurrently and leave them in any order
  *
  *	bootstrap_many --threads N	by unique ids, ranks are threads
  *	bootstrap_many --forks N	by unique ids
@@ -77,7 +77,7 @@ static void runWorkers(Worker (&workers)[MANY], int rank, int round)
 static const char *const names[MANY] = {"", "gradients", "weights",
 					"forty-seven characters are the most for a name."};
 
-/* By name; beside them lives the communicator without one that came first. */
+/* By name, next to an earlier communicator without a name. */
 static int runNames(const ginConfig_t *config)
 {
 	Rank r;
@@ -105,7 +105,7 @@ static void joinOutsiders(const ginConfig_t *config)
 	ginComm_t comm;
 	Rank r;
 
-	mine.name = config->rank ? "not the same on all ranks" : nullptr; /* of no account */
+	mine.name = config->rank ? "not the same on all ranks" : nullptr; /* ignored */
 	CHECK(ginCommInitRank(&mine, &outsidersId, config->rank, config->nRanks, &comm));
 	r = rankTake(comm);
 	exchange(r, 9);
@@ -139,7 +139,7 @@ static int runIds(const ginConfig_t *config)
 	return 0;
 }
 
-/* A child of the test: the variables of a launcher, not the config, say what it is. */
+/* A child of the test: a launcher's variables, not the config, give its rank. */
 static int runTcp(const ginConfig_t *config)
 {
 	ginConfig_t none = GIN_CONFIG_INIT;

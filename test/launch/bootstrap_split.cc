@@ -51,7 +51,7 @@ template <class Choose> std::vector<Choice> chooseAll(const Rank &r, Choose choo
 	return choices;
 }
 
-/* Parts of these choices work, beside the communicator that was split. */
+/* Parts by these choices work, and so does the communicator that was split. */
 template <class Choose> void expectParts(Rank &r, Choose choose)
 {
 	std::vector<Choice> choices = chooseAll(r, choose);
@@ -136,7 +136,7 @@ static void atTheSameTime(Rank &r)
 	rankClose(odd);
 }
 
-/* The first destroyed communicator takes nothing from the others. */
+/* The end of the first communicator does not affect the others. */
 static void destroyInAnyOrder(Rank &r)
 {
 	static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}};
@@ -160,7 +160,7 @@ static void destroyInAnyOrder(Rank &r)
 	exchange(r, 2);
 }
 
-/* What ends a part does not end the others. */
+/* The failure of a part does not end the others. */
 static void abortedPart(Rank &r)
 {
 	ginWindow_t window;
@@ -178,7 +178,7 @@ static void abortedPart(Rank &r)
 	rankClose(other);
 }
 
-/* Ranks that do not make the same call are told; the communicator that was split lives. */
+/* Ranks that make different calls get an error; the communicator that was split lives. */
 static void differentCalls(Rank &r)
 {
 	ginComm_t none = nullptr;

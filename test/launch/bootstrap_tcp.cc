@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bootstrap_tcp.cc - jobs at GIN_ROOT: by every launcher's variables, over every kind of address,
- * and each that cannot come about, with the sentence that its ranks get
+ * and jobs that cannot start, with the sentence that their ranks get
  *
  * PAIRS pairs of jobs start at one instant at one port, 6 by default.
  *
@@ -210,7 +210,7 @@ static void secrets()
 			   refused)}});
 }
 
-/* Somebody else listens there, and never answers. */
+/* Another process listens there, and never answers. */
 static void takenPort()
 {
 	std::string root = newRoot();
@@ -227,7 +227,7 @@ static void takenPort()
 	/* Open until the jobs end. */
 }
 
-/* The first job is whole, whatever comes from the second. */
+/* The first job is whole, whatever the second sends. */
 static void twoJobs(const std::string &name, const std::string &secret,
 		    std::vector<std::string> words, ginResult_t result)
 {
@@ -251,7 +251,9 @@ static void twoJobs(const std::string &name, const std::string &secret,
 	startJob(name, all);
 }
 
-/* Rank 0 of a second job comes while ranks of the first job meet: all are told, nobody is mixed. */
+/*
+ * Rank 0 of a second job comes while the first job's ranks meet: all get the error, none are mixed.
+ */
 static void twoJobsMeet()
 {
 	std::string root = newRoot();
@@ -270,7 +272,7 @@ static void twoJobsMeet()
 		   }}});
 }
 
-/* Two jobs of two ranks each, at one port: what their four processes share. */
+/* Two jobs of two ranks each, at one port: shared state of their four processes. */
 struct Pair {
 	int ready, early, ended, mixed; /* processes */
 	uint64_t first, last;		/* the first begin of ginCommInit(), the last end */

@@ -31,7 +31,7 @@ enum {
 	OTHER_FILES = 256
 };
 
-/* What the processes share. */
+/* Shared state of the processes. */
 struct shared {
 	pthread_barrier_t barrier;
 	uint64_t began;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * jobs.h - jobs at GIN_ROOT that run at one time; a rank is a child process, which has a body
- */
+/* jobs.h - jobs at GIN_ROOT that run concurrently; a rank is a child process, which has a body */
 #ifndef GIN_TEST_JOBS_H
 #define GIN_TEST_JOBS_H
 
@@ -119,7 +117,7 @@ inline std::function<void()> failsWith(std::vector<std::string> words, ginResult
 	};
 }
 
-/* And nothing is left open. */
+/* Also checks that no descriptor is left open. */
 inline std::function<void()> fails(std::vector<std::string> words,
 				   ginResult_t result = ginErrorBootstrap)
 {

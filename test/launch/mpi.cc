@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.cc - MPI and libgin in one program, whoever begins and whoever ends first
+ * mpi.cc - MPI and libgin in one program, in each order of begin and end
  *
  *	mpirun -n N mpi mpi|gin mpi|gin		which library begins, which ends first
  *
- * libgin by PMIx, which MPI uses too, and by MPI_Allgather; MPI's messages before, between and at
- * the same time.
+ * libgin by PMIx, which MPI uses too, and by MPI_Allgather; MPI's messages before, between and
+ * during libgin's.
  */
 #include "bootstrap.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * selftest.cc - libgin-selftest.so: which pairs answer, and what ginCommInit() says of a pair that
- * does not
+ * selftest.cc - libgin-selftest.so: which pairs answer, and the sentence of ginCommInit() about a
+ * pair that does not
  *
  *	EXPECT_BACKEND=NAME	the route of every pair
- *	EXPECT_FAULT=WORDS	every pair is broken, with these words; else every pair answers
+ *	EXPECT_FAULT=WORDS	every pair is broken, with these words; otherwise every pair answers
  *	EXPECT_INIT=WORDS	with GIN_SELFTEST=1 ginCommInit() fails on every rank, with WORDS
  *	EXPECT_BROKEN=RANK	with EXPECT_FAULT: only the pairs with that rank are broken
  */
@@ -71,7 +71,7 @@ static void expectCell(int rank, int peer, const selftestCell &cell)
 		expectGood(cell);
 }
 
-/* Twice on one communicator: what the first test took does not disturb the second one. */
+/* Twice on one communicator: resources of the first test do not disturb the second. */
 static void testCells(ginComm_t comm, int rank, int nRanks)
 {
 	const selftestCalls *calls = load();

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """words.py numba|cute - each call of libgin.numba or libgin.cute once, on host threads.
 
-The functions run as Python; what they call of libgin_device.bc is called in libgin-ffi.so instead.
-Ranks are threads, with two threads of a block each. Shows that operands go where they belong.
+The functions run as Python; their calls of libgin_device.bc go to libgin-ffi.so instead. Ranks are
+threads, with two threads of a block each. Shows that operands go where they belong.
 """
 
 import ast
