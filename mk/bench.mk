@@ -19,7 +19,7 @@ $(BUILD)/bench/ofi/ofi: bench/ofi/ofi.cc bench/ofi/provider.h $(LINKS)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) $(subst -I/,-isystem /,$(shell $(PKG_CONFIG) --cflags libfabric)) -o $@ $< \
 		$(LDFLAGS_ALL) $(LINKGIN) $(shell $(PKG_CONFIG) --libs libfabric)
 
-# Measures the proxy's network beside raw sockets.
+# Measures the proxy's network next to raw sockets.
 bench-ofi:
 	$(Q)bench/ofi/run $(BENCH)
 

@@ -2,7 +2,7 @@
 #
 # fuzz.mk - targets of libFuzzer
 #
-#   make fuzz SECONDS=60        fuzzes each target for so many seconds; TARGETS="root control": some targets
+#   make fuzz SECONDS=60        fuzzes each target for SECONDS; TARGETS="root control": some targets
 #   make check-faults SECONDS=60    processes die, stop, lie and lack things: test/faults/run; KINDS="kill stop": some kinds
 #
 # test/fuzz/run builds the targets with clang; as ordinary tests they are $(BUILD)/test/fuzz_NAME.

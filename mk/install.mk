@@ -15,8 +15,8 @@ PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CMAKEDIR ?= $(LIBDIR)/cmake/gin
 INSTALL ?= install
 
-# lib/base/plugin.c looks there. The SONAME is part of the name, so that two versions of libgin can be
-# installed beside each other.
+# lib/base/plugin.c looks there. The SONAME is part of the name, so that two versions of libgin can
+# be installed side by side.
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
 # Folders below come first: they are removed first.
 HEADER_DIRS := $(patsubst include/gin/%/,%,$(wildcard include/gin/*/*/) $(wildcard include/gin/*/))
@@ -138,7 +138,7 @@ ifeq ($(OFI),)
 	@echo "libgin-ofi.so is not installed, because the build found no libfabric-dev."
 endif
 
-# What stands on libgin and has not been built, with the target that builds it.
+# Products that have not been built, with the target that builds each.
 NOT_BUILT = $(subst |,$(space),$(subst $(space),$(comma)$(space),$(strip \
 	$(if $(put-ep),,libgin-ep|(make|ep)) $(if $(put-nccl),,libgin-nccl|(make|nccl)) \
 	$(if $(put-bitcode),,libgin_device.bc|(make|bitcode)) $(if $(put-ffi),,libgin-ffi.so|for|Python|(make|python)))))
@@ -157,7 +157,7 @@ endif
 		case $$dir in /*) ;; *) echo "make install: $$dir does not begin with a slash" >&2; \
 		exit 1;; esac; done
 
-# Always made anew: the folders may differ from the last make install. A space is written "\ ".
+# Always made again: the folders may differ from the last make install. A space is written "\ ".
 in-pc = $(subst $(space),\\$(space),$(1))
 $(BUILD)/install/%.pc: mk/%.pc.in always
 	@mkdir -p $(@D)

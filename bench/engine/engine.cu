@@ -48,7 +48,7 @@ struct CountWrong {
 	}
 };
 
-// What a row does: `count` coops, each with its own `bytes`, `times` times.
+// The work of a row: `count` coops, each with its own `bytes`, `times` times.
 struct Row {
 	const char *name;
 	size_t bytes;

@@ -55,7 +55,7 @@ struct Layer {
 	int rank, nRanks, device, sms;
 	/*
 	 * Blocks of a kernel, at most. Ranks that share a GPU have SMs of their own: kernels that
-	 * need different amounts of shared memory may not run on an SM at one time, and one rank's
+	 * need different amounts of shared memory may not run on an SM at a time, and one rank's
 	 * receive waits for the other rank's send.
 	 */
 	int blocks;

@@ -75,7 +75,7 @@ static void row(Layer &layer, uint32_t rows, uint32_t reduce)
 	fflush(stdout);
 }
 
-/* Each column has what the column before has, and one thing more. */
+/* Each column has one step more than the previous column. */
 static void apart(Layer &layer, int grid)
 {
 	double us[4];

@@ -25,7 +25,7 @@
 /* Threads of a block; an SM holds two blocks. */
 enum { limitThreads = 448 };
 
-/* What the calls of a limit program share, in memory of their own. */
+/* Shared state of a limit program's calls, in memory of their own. */
 struct LimitWords {
 	uint32_t epoch, ticket; /* ticket: blocks that have ended */
 	uint64_t sum[8];	/* of each rank: the words of earlier calls */
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(limitThreads, 2)
 	limitEnd(a, rows);
 }
 
-/* What limitBoth() does. */
+/* The steps of limitBoth(). */
 enum { limitStart, limitFlags, limitRows, limitAll };
 
 /*
@@ -177,7 +177,7 @@ struct Limit {
 	size_t partsAt; /* memory for parts of a combine follows */
 	bool usable = true;
 
-	/* `most` tokens; `atOnce`: blocks that are resident at one time. */
+	/* `most` tokens; `atOnce`: blocks that are resident at a time. */
 	void open(ginComm_t c, int rank, int nRanks, int most, int k, int h, int atOnce)
 	{
 		comm = c;

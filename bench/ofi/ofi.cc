@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi.cc - the proxy's network beside raw sockets, between two ranks on host threads
+ * ofi.cc - the proxy's network next to raw sockets, between two ranks on host threads
  *
  *	ofi [ROUNDS]
  *

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.h - a provider of libfabric without libgin: what the network of the proxy can reach at
- * most
+ * provider.h - a provider of libfabric without libgin: the limit for the network of the proxy
  *
  * One thread spins on an endpoint. Writes are delivery-complete, as libgin's are. A signal is the
  * remote data of a write, which is the fastest notification that the providers have.
@@ -24,13 +23,13 @@
 class Provider
 {
 public:
-	/* What the other rank has to know. */
+	/* Facts that the other rank needs. */
 	struct Address {
 		char name[256];
 		uint64_t memory, key;
 	};
 
-	static constexpr uint64_t depth = 64; /* writes under way */
+	static constexpr uint64_t depth = 64; /* writes in flight */
 
 	Address open(const char *provider, const char *source, char *memory, size_t bytes)
 	{

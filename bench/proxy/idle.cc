@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * idle.cc - what an idle proxy thread costs, and how long it takes to wake up
+ * idle.cc - the cost of an idle proxy thread, and its time to wake up
  *
  *	idle [SECONDS [TIMES [CONTEXTS]]]
  *

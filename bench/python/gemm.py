@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """gemm.py ROUNDS [EXAMPLE...] - rows of tables: the GEMM examples beside torch and NCCL.
 
-Processes with a GPU each; bench/python/run starts them. Each round makes an operation anew, checks
+Processes with a GPU each; bench/python/run starts them. Each round makes a new operation, checks
 its results in full, and takes its times.
 """
 

@@ -114,7 +114,7 @@ def headers():
 
 
 def tag(files):
-    """Plug-ins do not count: the library does without what does not load."""
+    """Plug-ins do not count: the library works without a plug-in that does not load."""
     if kind() == "bare":
         return "py3-none-any"
     return "py3-none-" + wheel_writer.platform_tag(

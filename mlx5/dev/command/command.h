@@ -8,7 +8,7 @@
 #include "mlx5/dev/device/device.h"
 #include "mlx5/prm.h"
 
-/* What a syndrome of this device says; hardware has others for the same. */
+/* The meaning of this device's syndromes; hardware has other numbers. */
 enum command_syndrome {
 	REFUSED_LENGTH = 0x6d0001,
 	REFUSED_OPCODE = 0x6d0002,

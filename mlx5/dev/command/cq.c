@@ -32,7 +32,7 @@ static bool hasValues(struct command *command)
 	return true;
 }
 
-/* The kernel sets the valid bits of what is there. */
+/* The kernel sets the valid bits of the ids in the command. */
 static bool hasMemory(struct command *command, struct cq *cq)
 {
 	cq->buffer = commandUmem(command, (uint32_t)fieldGet(command->in, CREATE_CQ_UMEM_ID),

@@ -36,7 +36,7 @@ static const uint32_t pathFields[] = {ADS_PKEY_INDEX,
 
 #define PATH(field) (FIELD(QPC_PRIMARY_PATH, 0) + (field))
 
-/* What each transition sets. An RGID is two fields. */
+/* The fields that each transition sets. An RGID is two fields. */
 static const uint32_t initFields[] = {
 	QPC_PM_STATE,		QPC_RRE, QPC_RWE, QPC_RAE, QPC_ATOMIC_MODE, PATH(ADS_PKEY_INDEX),
 	PATH(ADS_VHCA_PORT_NUM)};
@@ -68,7 +68,7 @@ static const uint32_t rtsFields[] = {QPC_LOG_ACK_REQ_FREQ, QPC_LOG_SRA_MAX,
 
 static const uint32_t RIGHTS_MASK = OPT_PARAM_RRE | OPT_PARAM_RAE | OPT_PARAM_RWE;
 
-/* From which state to which, and what may be in opt_param_mask. */
+/* The two states of a transition, and the bits that opt_param_mask may have. */
 static const struct transition {
 	uint16_t opcode;
 	uint8_t from, to;
@@ -151,7 +151,7 @@ static bool isV2(const struct command *command)
 	return path(command, ADS_SRC_ADDR_INDEX) % 2;
 }
 
-/* Nobody is at an address that is not of a device here, or with another's MAC. */
+/* No device is at an unknown address, or at an address with another device's MAC. */
 static bool findByRoce(struct command *command, int *device)
 {
 	uint8_t gid[16];

@@ -83,7 +83,7 @@ static bool hasObjects(struct command *command, struct qp *qp)
 	return true;
 }
 
-/* Receives come first in the work queue's memory, then what is sent. */
+/* The receive queue comes first in the work queue's memory, then the send queue. */
 static bool hasMemory(struct command *command, struct qp *qp)
 {
 	uint64_t receiveBytes = (uint64_t)qp->receives << qp->receiveShift;

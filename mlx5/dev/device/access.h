@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * access.h - what a memory key lets whom reach
- */
+/* access.h - which memory a key opens, and for which access */
 #ifndef MLX5DEV_ACCESS_H
 #define MLX5DEV_ACCESS_H
 

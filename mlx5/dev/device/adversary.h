@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether this time, one of so many. */
+/* Whether the adversary acts this time: once in that many times. */
 bool adversaryOnce(uint32_t in);
 
 /* 0 to most - 1. */

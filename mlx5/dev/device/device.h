@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - what one process has of the modelled devices: objects by number, queue pairs,
- * completion queues, and the one lock over all of it
+ * device.h - a process's state of the modelled devices: objects by number, queue pairs, completion
+ * queues, and the one lock over all of it
  *
  * Every function of the model runs under deviceLock(), except where its header says otherwise.
  */
@@ -51,7 +51,7 @@ struct mr {
 	uint32_t key;
 	uint64_t address, iova, length;
 	uint32_t access; /* IBV_ACCESS_ */
-	void *mapped;	 /* dma-buf: what of it is mapped, or NULL */
+	void *mapped;	 /* dma-buf: its mapping, or NULL */
 	size_t mappedBytes;
 };
 
@@ -142,9 +142,9 @@ struct late_piece {
 	uint8_t data[LATE_BYTES];
 };
 
-/* What the two ends of a connection agree on. */
+/* Attributes on which the two sides of a connection agree. */
 struct path {
-	int device; /* -1: nobody is there */
+	int device; /* -1: no device is there */
 	uint32_t qpn;
 	bool readable, writable, atomic;
 	uint8_t atomicMode, mtu, messageLog, ackTimeout, retries, rnrRetries, minRnrTimer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.h - what programs wait for in descriptors: completion channels, asynchronous events
+ * event.h - descriptors in which programs wait for events: completion channels, asynchronous events
  */
 #ifndef MLX5DEV_EVENT_H
 #define MLX5DEV_EVENT_H

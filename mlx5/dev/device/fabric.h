@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.h - what processes on the same devices share: numbers that are nobody else's, and which
- * process a queue pair lives in
+ * fabric.h - shared state of the processes on a set of devices: unique numbers, and the process of
+ * each queue pair
  */
 #ifndef MLX5DEV_FABRIC_H
 #define MLX5DEV_FABRIC_H
@@ -22,7 +22,7 @@ void fabricForget(void);
 /* The process of a queue pair, or 0. */
 int fabricOwner(int device, uint32_t qpn);
 
-/* Keys, cqns, ... of one device are of one process each: what belongs to another is then wrong. */
+/* Keys, cqns, ... of one device are of one process each: an id of another process is wrong. */
 uint32_t fabricNewId(int device, enum kind kind);
 
 /* Addresses of a device, and the device at an address (-1: none). */

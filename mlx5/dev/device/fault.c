@@ -25,7 +25,7 @@ enum action {
 	ACTION_DROP,
 };
 
-/* One fault: its word, what it does, and with which number. */
+/* One fault: its word, its effect, and its number. */
 static const struct word {
 	const char *name;
 	enum action action;
@@ -88,7 +88,7 @@ static void breakQps(struct device *device, uint32_t qpn)
 			qpBreak(qp);
 }
 
-/* What needs no work request. */
+/* Faults that need no work request. */
 static void doNow(const struct fault *fault)
 {
 	struct device *device = &devices[fault->device];

@@ -10,10 +10,10 @@
 
 void faultOpen(void);
 
-/* One word, as MLX5DEV_FAULT has them. NULL, or what is wrong with it. */
+/* One word, as MLX5DEV_FAULT has them. NULL, or the error in it. */
 const char *faultTake(const char *word);
 
-/* What has come by the control socket. */
+/* Words that have come by the control socket. */
 void faultControl(void);
 
 enum {

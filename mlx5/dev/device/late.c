@@ -20,7 +20,7 @@ static void flushOne(struct qp *qp, uint32_t at)
 	qp->late[at] = qp->late[--qp->lateCount];
 }
 
-/* A later write to the same place must not be undone by an older one. */
+/* An older write must not undo a later write to its place. */
 static bool overlaps(const struct qp *qp, uint64_t to, uint32_t bytes)
 {
 	for (uint32_t i = 0; i < qp->lateCount; i++)

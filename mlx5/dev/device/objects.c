@@ -91,7 +91,7 @@ void objectRemove(struct object *object)
 
 void objectsOfContext(int context, void (*visit)(struct object *object))
 {
-	/* Users were made after what they use. */
+	/* Users are newer than the objects that they use. */
 	for (uint32_t i = handleCount; i-- > 0;)
 		if (handles[i] && handles[i]->context == context && !handles[i]->destroyed)
 			visit(handles[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resources.h - makes and unmakes what programs ask for: memory keys, umems, doorbell pages,
+ * resources.h - makes and destroys objects for programs: memory keys, umems, doorbell pages,
  * completion queues, shared receive queues, queue pairs
  *
  * These are what uverbs calls end in, and what a program calls that has the engine linked in. NULL

@@ -38,7 +38,7 @@ uint64_t atomicExecute(uint8_t opcode, uint64_t at, uint32_t bytes, const uint64
 
 	memoryRead(&seen, at, bytes);
 	while (!memoryExchange(at, bytes, &seen, replaced(opcode, seen, operands))) {
-		/* `seen` is what is there now. */
+		/* `seen` is the current value. */
 	}
 	return seen;
 }

@@ -203,7 +203,7 @@ void completionArm(struct cq *cq)
 	uint32_t consumed = memoryRecord(cq->dbr) & 0xffffff;
 
 	cq->request = memoryRecord(cq->dbr + 4);
-	/* What came since the program looked makes an event at once. */
+	/* CQEs that came since the program's last poll make an event at once. */
 	cq->armed = (cq->producer & 0xffffff) == consumed;
 	if (!cq->armed)
 		eventCompletion(cq);

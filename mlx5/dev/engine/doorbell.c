@@ -23,7 +23,7 @@ enum { REGISTERS = DOORBELL_PAGE_BYTES / DOORBELL_REGISTER_BYTES };
 static int pagesFd = -1;
 static uint8_t *pages;
 static bool used[DOORBELL_PAGES];
-static int deviceOf[DOORBELL_PAGES];		    /* two may have the same QPN */
+static int deviceOf[DOORBELL_PAGES];		    /* two devices may have one QPN */
 static uint32_t most;				    /* pages that were ever used */
 static uint32_t rungBy[DOORBELL_PAGES * REGISTERS]; /* QPNs, by polling */
 

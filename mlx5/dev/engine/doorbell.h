@@ -31,7 +31,7 @@ uint8_t *doorbellMemory(void);
 /* `bytes` were stored at that place. */
 void doorbellStored(uint32_t page, uint32_t offset, size_t bytes);
 
-/* Looks at all pages in use; whether one rang. */
+/* Checks all pages in use; returns whether one rang. */
 bool doorbellPoll(void);
 
 #endif

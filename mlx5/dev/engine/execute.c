@@ -111,7 +111,7 @@ static uint32_t packetLimit(uint32_t bytes)
 	return (least + adversaryNumber(PACKET_DATA - least + 1)) & ~7u;
 }
 
-/* Without answers a message is done when it has left; nobody knows whether it arrives. */
+/* Without answers a message is done when it has left; it is unknown whether it arrives. */
 static uint8_t sendData(const struct qp *qp, struct request *request, const struct wqe *wqe)
 {
 	struct gather gather = {.qp = qp, .wqe = wqe};
@@ -150,7 +150,7 @@ static uint8_t sendQuestion(struct qp *qp, struct request *request, const struct
 	return packetSend(peer(qp), packet) ? 0 : SYNDROME_RETRY_EXCEEDED;
 }
 
-/* Reading pushes what was written before. */
+/* A read pushes earlier writes. */
 static uint8_t dump(struct qp *qp, struct request *request, const struct wqe *wqe)
 {
 	struct gather gather = {.qp = qp, .wqe = wqe};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * packet.h - what goes from a queue pair to its peer, in this process or another
- */
+/* packet.h - packets from a queue pair to its peer, in this process or another */
 #ifndef MLX5DEV_PACKET_H
 #define MLX5DEV_PACKET_H
 

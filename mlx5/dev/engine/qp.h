@@ -11,7 +11,7 @@ void qpAdd(struct qp *qp);
 void qpDestroy(struct qp *qp);
 void qpReset(struct qp *qp);
 
-/* What is in flight and what is rung afterwards is flushed. */
+/* Work requests in flight, and later ones, are flushed. */
 void qpError(struct qp *qp);
 
 #endif

@@ -13,10 +13,10 @@ bool requesterIsBehind(const struct qp *qp, uint16_t index);
 /* The send queue goes up to `index`, 16 bits of it. */
 void requesterRing(struct qp *qp, uint16_t index);
 
-/* Starts and completes what can be. Whether there is more that can be done now. */
+/* Starts and completes work requests as far as possible. Returns whether more can be done now. */
 bool requesterStep(struct qp *qp);
 
-/* An answer; one that nobody waits for is dropped. */
+/* Takes an answer; an unexpected one is dropped. */
 void requesterTake(const struct packet *packet);
 
 /* The peer process is gone. */

@@ -298,7 +298,9 @@ static void pop(struct qp *qp)
 	qp->stalledSince = 0;
 }
 
-/* A requester that broke the rules: both ends are in error, and the program here is told. */
+/*
+ * A requester that broke the rules: both queue pairs are in error, and the program gets an event.
+ */
 static void refuse(struct qp *qp, uint8_t syndrome)
 {
 	acknowledge(qp->inbound, syndrome);

@@ -7,10 +7,10 @@
 
 #include "mlx5/dev/device/device.h"
 
-/* Queues a request at the queue pair it is for; one that is for nobody is answered. */
+/* Queues a request at the queue pair it is for; a request for an unknown queue pair is answered. */
 void responderTake(const struct packet *packet);
 
-/* Executes what has come, in order. Whether there is more that can be done now. */
+/* Executes requests in order. Returns whether more can be done now. */
 bool responderStep(struct qp *qp);
 
 #endif

@@ -90,7 +90,7 @@ void wqeExpectSegments(const struct qp *qp, uint32_t index, uint32_t segments)
 			  segments, raw[7] & 0x3f);
 }
 
-/* Where data segments begin, after what the opcode has before them. */
+/* The offset of the data segments, after the opcode's other segments. */
 static uint32_t takeRemote(const struct qp *qp, struct wqe *wqe)
 {
 	const uint8_t *segment = wqe->raw + SEGMENT;

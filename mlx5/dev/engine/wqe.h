@@ -59,7 +59,7 @@ struct wqe {
 	uint32_t dataCount, bytes;
 };
 
-/* Copies what is at qp's index `index`, up to `end`; what cannot be one is a violation. */
+/* Copies what is at qp's index `index`, up to `end`; a malformed WQE is a violation. */
 void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe);
 
 /*
@@ -67,7 +67,7 @@ void wqeFetch(const struct qp *qp, uint32_t index, uint32_t end, struct wqe *wqe
  */
 void wqeExpect(const struct qp *qp, uint32_t first, uint32_t end, const char *who);
 
-/* The doorbell is the control segment's first 8 bytes: so many segments. */
+/* The doorbell is the control segment's first 8 bytes: it has the number of segments. */
 void wqeExpectSegments(const struct qp *qp, uint32_t index, uint32_t segments);
 
 static inline bool wqeIsMasked(uint8_t opcode)

@@ -7,7 +7,7 @@
 
 void controlOpen(void);
 
-/* Answers all that have come; `take` says what is wrong with a word, or NULL. */
+/* Answers all words that have come; `take` returns the error in a word, or NULL. */
 void controlServe(const char *(*take)(const char *word));
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.h - how the device reads and writes what the program registered
+ * memory.h - the device's reads and writes of registered memory
  *
  * Addresses are the program's. The host's memory is accessed as it is, that of GPUs by their driver
  * (gpu.h).
@@ -16,7 +16,7 @@
 bool memoryTake(uint64_t address, uint64_t bytes);
 void memoryForget(uint64_t address, uint64_t bytes);
 
-/* What is read was published before: by a record or a doorbell that the device has read. */
+/* Read bytes were published before: by a record or a doorbell that the device has read. */
 void memoryRead(void *to, uint64_t from, size_t bytes);
 /* Ordered before all that come after; 8 bytes or fewer, aligned, at once. */
 void memoryWrite(uint64_t to, const void *from, size_t bytes);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * options.h - what the environment says about the devices; README.md has the list
- */
+/* options.h - options of the devices in the environment; README.md has the list */
 #ifndef MLX5DEV_OPTIONS_H
 #define MLX5DEV_OPTIONS_H
 
@@ -35,7 +33,7 @@ void optionsWords(const char *words, void (*take)(const char *word));
 /* The port's MTU, as enum ibv_mtu: 1 for 256 bytes to 5 for 4096. */
 uint8_t optionsMtu(int device);
 
-/* What happens, with MLX5DEV_TRACE=1. */
+/* Traces events, with MLX5DEV_TRACE=1. */
 void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

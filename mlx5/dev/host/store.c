@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 
-/* What stands before the opcode, and the opcode. */
+/* The prefixes of the opcode, and the opcode. */
 struct instruction {
 	const uint8_t *at;
 	bool narrow, wide, isVex, upperRegister; /* 16 bits, 64 bits, AVX, xmm8 and on */

@@ -30,7 +30,7 @@ int (*trapSigaction)(int, const struct sigaction *, struct sigaction *) = sigact
 static struct sigaction others;
 static bool isOpen;
 
-/* Unmapped places are not told to us: a new one takes the place of what it covers. */
+/* The device learns nothing of unmapped places: a new place replaces old ones that it covers. */
 static int placeFor(const uint8_t *address, size_t bytes)
 {
 	for (int i = 0; i < mapCount; i++)
@@ -63,7 +63,7 @@ static void passOn(int number, siginfo_t *info, void *context)
 	} else if (others.sa_handler != SIG_DFL && others.sa_handler != SIG_IGN) {
 		others.sa_handler(number);
 	} else {
-		/* The same access faults again, and then ends the process. */
+		/* The access faults again, and then ends the process. */
 		struct sigaction fatal = {.sa_handler = SIG_DFL};
 
 		trapSigaction(number, &fatal, NULL);

@@ -21,7 +21,10 @@ void trapAdd(void *address, size_t bytes, uint32_t first);
 /* libc's sigaction(); a file that interposes sigaction() sets it. */
 extern int (*trapSigaction)(int number, const struct sigaction *action, struct sigaction *before);
 
-/* A program's sigaction(SIGSEGV): takes effect for what is not ours. 0 before trapOpen(). */
+/*
+ * A program's sigaction(SIGSEGV): takes effect for faults outside of doorbells. 0 before
+ * trapOpen().
+ */
 int trapOthers(const struct sigaction *action, struct sigaction *before);
 
 #endif

@@ -11,8 +11,7 @@
 #include "mlx5/dev/device/device.h"
 
 /*
- * A copy for with-device, because the sentence may be lost in what the processes of a command
- * print.
+ * A copy for with-device, because the sentence may be lost in the output of a command's processes.
  */
 static void keepCopy(const char *text, size_t length)
 {

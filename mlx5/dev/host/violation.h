@@ -13,14 +13,11 @@
 
 struct qp;
 
-/*
- * What is wrong with the work request at `index` of `qp`, and the bytes that show it. Never
- * returns.
- */
+/* Reports the error in the work request at `index` of `qp`, and its bytes. Never returns. */
 void violation(const struct qp *qp, uint32_t index, const void *bytes, size_t length,
 	       const char *format, ...) __attribute__((noreturn, format(printf, 5, 6)));
 
-/* The same where there is no queue pair. */
+/* Reports an error without a queue pair. */
 void violationAlone(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* The device cannot go on without memory for `what`. Never returns. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * child.h - a test in a process of its own, with what it says
- */
+/* child.h - a test in a process of its own, and its output */
 #ifndef MLX5DEV_TESTS_CHILD_H
 #define MLX5DEV_TESTS_CHILD_H
 
@@ -9,7 +7,7 @@
 
 enum { CHILD_SECONDS = 20 };
 
-/* Its exit status, or 128 and the signal; what it wrote to stderr is in `text`. */
+/* Its exit status, or 128 + the signal; `text` has its standard error. */
 static inline int childRun(void (*body)(void), char *text, size_t room)
 {
 	int ends[2], status = 0;

@@ -11,7 +11,7 @@ enum {
 	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 	      IBV_ACCESS_REMOTE_ATOMIC
 };
-/* What modify_qp() wants of RC queue pairs, and refuses of UC ones. */
+/* Attributes that modify_qp() requires of RC queue pairs, and refuses of UC ones. */
 enum {
 	RC_TO_RTR = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 	RC_TO_RTS = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,

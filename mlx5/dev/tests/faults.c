@@ -12,7 +12,7 @@ static void put(uint8_t flags)
 	queueInline(&queue, at(64), "12345678", 8, flags);
 }
 
-/* Two that succeed, the third with an error, and what comes after it is flushed. */
+/* Two requests succeed, the third fails, and later ones are flushed. */
 static void expectThird(uint8_t syndrome)
 {
 	begin();
@@ -65,7 +65,7 @@ static void portDownOnThird(void)
 	expectThird(0x15);
 }
 
-/* In a collapsed queue the last error is what stays. */
+/* In a collapsed queue the last error stays. */
 static void errorCollapsed(void)
 {
 	const struct queue_options options = {.collapsed = true};
@@ -235,7 +235,7 @@ static void qpErrorByControl(void)
 	queueAwaitError(&queue, 0, 0x14);
 }
 
-/* What the device finds wrong by itself. */
+/* Errors that the device finds by itself. */
 static void wrongKey(void)
 {
 	begin();

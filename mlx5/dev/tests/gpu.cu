@@ -48,7 +48,7 @@ static void *gpuMemory(size_t bytes, int value)
 	return memory;
 }
 
-/* What a kernel needs of a queue. */
+/* The fields of a queue that a kernel needs. */
 struct ring {
 	uint8_t *wq;
 	volatile uint8_t *cq;
@@ -148,7 +148,7 @@ static bool expectNumber(const char *what, uint64_t seen, uint64_t expected)
 	return seen == expected;
 }
 
-/* What came out of it, in the host's words. */
+/* The result, in the host's words. */
 static bool verify(uint8_t *window, const uint32_t *failed)
 {
 	uint64_t counter, before;

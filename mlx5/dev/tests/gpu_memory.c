@@ -105,7 +105,7 @@ static void run(void)
 		EXPECT_EQUAL(number(HALF), value);
 		count(i);
 	}
-	/* What is not all of the GPU's, or of a GPU that is not there. */
+	/* Memory that only partly is the GPU's, or of a GPU that does not exist. */
 	EXPECT_EQUAL(hostRegister((void *)gpus.address, 1ul << 30, 0, ALL), 0);
 	printf("%lu copies\n", fakeGpuCopies());
 	EXPECT(fakeGpuCopies() > 1000);

@@ -23,7 +23,7 @@ void hostOpen(void);
 uint32_t hostPdn(void);
 /* The key, or 0. access: IBV_ACCESS_ */
 uint32_t hostRegister(void *address, size_t bytes, uint64_t iova, unsigned int access);
-/* The same in another protection domain. */
+/* In another protection domain. */
 uint32_t hostRegisterElsewhere(void *address, size_t bytes, uint64_t iova, unsigned int access);
 /* The umem's id, or 0. */
 uint32_t hostUmem(void *address, size_t bytes);
@@ -38,7 +38,7 @@ bool hostQuery(struct host_object *object, const void *in, size_t inBytes, void 
 bool hostGeneral(const void *in, size_t inBytes, void *out, size_t outBytes);
 void hostDestroy(struct host_object *object);
 
-/* Holds the device's thread until hostRelease(). False: by mlx5dv, nobody can. */
+/* Holds the device's thread until hostRelease(). False: by mlx5dv that is impossible. */
 bool hostHold(void);
 /* What the device does at this time, on the calling thread, which holds the device's thread. */
 void hostStep(void);

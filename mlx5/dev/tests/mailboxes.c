@@ -60,7 +60,7 @@ static void goodQp(uint8_t *in)
 	fieldSet(in, qpc(QPC_DBR_ADDR), RECORD_OFFSET + 64);
 }
 
-/* What is changed, and how it is refused. */
+/* The changed field, and the refusal. */
 struct change {
 	const char *name;
 	uint32_t field;

@@ -102,7 +102,7 @@ static void post16Reads(void)
 	queueRing(&queue);
 }
 
-/* The requester itself holds back what exceeds its limit. */
+/* The requester itself delays requests beyond its limit. */
 static void readsOfOne(void)
 {
 	beginWith((struct queue_options){.oneRead = true},

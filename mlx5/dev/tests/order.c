@@ -120,7 +120,7 @@ static void relaxedFlagComesEarly(void)
 	EXPECT(early > 0);
 }
 
-/* A signal: what was put before it is there when it is. */
+/* A signal: earlier puts are there when it is. */
 static void atomicAfterRelaxedData(void)
 {
 	begin();

@@ -21,7 +21,7 @@ enum { INBOX = 0, INBOX_BYTES = 1024, COUNTER = 4096, OUTBOX = 8192, RESULT = 12
 static uint8_t memory[BUFFER] __attribute__((aligned(4096)));
 static struct queue queues[PROCESSES];
 
-/* What all tell each other. */
+/* Facts that all processes exchange. */
 static struct shared {
 	uint32_t qpns[PROCESSES][PROCESSES], keys[PROCESSES];
 	int arrived;

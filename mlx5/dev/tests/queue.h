@@ -2,7 +2,7 @@
 /*
  * queue.h - a queue pair made by DEVX commands, and work requests written into it by hand
  *
- * Written apart from the library's encoder: what the device takes is checked against two of them.
+ * Written apart from the library's encoder: the device is tested with two encoders.
  */
 #ifndef MLX5DEV_TESTS_QUEUE_H
 #define MLX5DEV_TESTS_QUEUE_H

@@ -26,7 +26,7 @@ struct Fault {
 	uint64_t at; /* the work request of the queue */
 };
 
-/* What a thread has seen. */
+/* The results of a thread. */
 struct Outcome {
 	uint32_t result;
 	uint64_t end;  /* of its last post */
@@ -135,7 +135,7 @@ struct Faults {
 		const FaultKind kinds[] = {NO_FAULT, NO_FAULT,	SYNDROME,  SYNDROME,
 					   SYNDROME, WRONG_KEY, WRONG_KEY, BREAK};
 		FaultKind kind = kinds[random() % 8];
-		/* Each post is one WQE at least: so many will come. */
+		/* Each post is one WQE at least: that many will come. */
 		uint64_t at = random() % (threadsOf(queue) * posts);
 
 		return {kind, kind == WRONG_KEY ? 0x13 : syndromes[random() % 10], at};
@@ -197,7 +197,7 @@ struct Faults {
 
 		EXPECT(result == ginErrorPeer && ginResultOf(q.latched) == ginErrorPeer);
 		EXPECT(q.reserved > f.at && q.done <= executed && executed <= f.at);
-		/* What was in flight when the queue pair broke is flushed, too. */
+		/* Requests in flight when the queue pair breaks are flushed, too. */
 		EXPECT(f.kind == BREAK || executed == f.at);
 		if (f.kind != BREAK && syndrome == f.syndrome) {
 			EXPECT(index == (f.at & 0xffff));

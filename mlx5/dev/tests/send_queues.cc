@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send_queues - many work requests through send queues that threads share, every byte looked at
+ * send_queues - many work requests through send queues that threads share, every byte is checked
  *
  *	WQES=n		about how many; LIMIT_S=n: it is an error when they take longer
  *
@@ -94,7 +94,7 @@ GIN_FN ginMlx5Wqebb encode(const Request &r, ginMlx5Slot slot, const ginSendQueu
 	}
 }
 
-/* The same, by this program. */
+/* The operations on the image, by this program. */
 static void applyTo(const Request &r, std::vector<uint8_t> &image)
 {
 	uint64_t value;
@@ -122,7 +122,7 @@ GIN_FN void longValue(uint64_t poster, uint64_t n, uint32_t value[8])
 		value[i] = static_cast<uint32_t>(poster * 31 + n * 8 + i);
 }
 
-/* Lanes of a warp that are here at the same time; a host thread is alone. */
+/* Lanes of a warp that run together; a host thread is alone. */
 struct Lanes {
 	uint32_t mask, count, rank;
 

@@ -75,7 +75,7 @@ inline void copyBytes(void *to, const void *from, size_t bytes)
 	CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
 }
 
-/* What threads alone use. */
+/* Memory that threads alone use. */
 inline void *threadMemory(size_t bytes)
 {
 	void *at;
@@ -84,7 +84,7 @@ inline void *threadMemory(size_t bytes)
 	return at;
 }
 
-/* What the device uses, too; the value is that of each byte. */
+/* Memory that the device uses, too; the value is that of each byte. */
 inline void *sharedMemory(size_t bytes, int value)
 {
 	void *at;
@@ -265,7 +265,7 @@ public:
 
 	uint32_t threads() const { return grid * block; }
 
-	/* The window's last 8 bytes are where old values go that nobody wants. */
+	/* Unused old values go to the window's last 8 bytes. */
 	void open(size_t bytes)
 	{
 		const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |

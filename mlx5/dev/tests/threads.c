@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads - several threads ring at the same time, each for its own queue pair
+ * threads - several threads ring concurrently, each for its own queue pair
  *
- * All count one counter up: each number comes back once. The doorbells may be in one page.
+ * All raise one counter: each old value comes back once. The doorbells may be in one page.
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>

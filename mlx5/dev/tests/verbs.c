@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs - what programs ask of the device by verbs: regions of all kinds, addresses, states, events
+ * verbs - requests of programs to the device by verbs: regions of all kinds, addresses, states,
+ * events
  */
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
@@ -265,7 +266,7 @@ static void channelEvents(void)
 	post(one, IBV_WR_RDMA_WRITE, mr, (uintptr_t)memory, mr, (uintptr_t)memory + 4096);
 	EXPECT(!ibv_get_cq_event(channel, &seen, &cookie) && seen == own);
 	ibv_ack_cq_events(own, 1);
-	/* One that nobody reads does not keep the queue. */
+	/* An event that no thread reads does not keep the queue. */
 	EXPECT(!ibv_req_notify_cq(own, 0));
 	post(one, IBV_WR_RDMA_WRITE, mr, (uintptr_t)memory, mr, (uintptr_t)memory + 4096);
 	EXPECT(!ibv_destroy_qp(one) && !ibv_destroy_cq(own) && !ibv_destroy_comp_channel(channel));

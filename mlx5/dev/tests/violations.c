@@ -249,7 +249,7 @@ static void unswapped(void)
 	sleep(5);
 }
 
-/* Nobody counts what is consumed of a collapsed queue. */
+/* No code counts the consumed CQEs of a collapsed queue. */
 static void collapsedOverrun(void)
 {
 	const struct queue_options options = {.collapsed = true, .overrun = true};
@@ -304,7 +304,7 @@ static const struct rule {
 	const char *name;
 	void (*body)(void);
 	const char *sentence;
-	bool byTrap; /* by polling, nobody looks there */
+	bool byTrap; /* by polling, the device does not look there */
 } rules[] = {
 	{"record ahead", recordAhead, "the doorbell record is ahead of its WQE", false},
 	{"beyond the ring", beyondRing, "beyond the ring", false},

@@ -16,7 +16,7 @@ bool attributeHas(const struct call *call, uint32_t id)
 	return find(call, id);
 }
 
-/* What fits lies in the attribute itself. */
+/* Data that fits lies in the attribute itself. */
 const void *attributeIn(const struct call *call, uint32_t id, size_t *bytes)
 {
 	struct ib_uverbs_attr *attribute = find(call, id);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * attribute.h - what a uverbs ioctl brings and takes back
- */
+/* attribute.h - the inputs and outputs of a uverbs ioctl */
 #ifndef MLX5DEV_ATTRIBUTE_H
 #define MLX5DEV_ATTRIBUTE_H
 

@@ -123,7 +123,7 @@ int uverbsQueryMr(const struct call *call)
 	return 0;
 }
 
-/* The device resolves the next hop: of a GID that nobody has there is none. */
+/* The device resolves the next hop: an unknown GID has none. */
 int legacyCreateAh(const struct call *call)
 {
 	struct ib_uverbs_create_ah in;

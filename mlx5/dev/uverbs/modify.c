@@ -10,16 +10,16 @@
 #include "mlx5/dev/host/options.h"
 #include "mlx5/dev/engine/qp.h"
 
-enum { ATOMIC_MODE_UP_TO_8 = 3 }; /* what the kernel chooses */
+enum { ATOMIC_MODE_UP_TO_8 = 3 }; /* the kernel chooses these */
 enum { OPTIONAL_ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE };
 
-/* What a queue pair without answers has no use for. */
+/* Attributes that a queue pair without answers does not use. */
 enum {
 	RELIABLE_ONLY = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
 			IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
 };
 
-/* What verbs want and allow for an RC queue pair. */
+/* Attributes that verbs require and allow for an RC queue pair. */
 static const struct step {
 	enum ibv_qp_state from, to;
 	uint32_t required, allowed;

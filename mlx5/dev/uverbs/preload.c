@@ -132,7 +132,7 @@ PUBLIC int socket(int domain, int type, int protocol)
 	return next(domain, type, protocol);
 }
 
-/* A program's handler of SIGSEGV is for what is not a doorbell. */
+/* A program's handler of SIGSEGV gets faults outside of doorbells. */
 PUBLIC int sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
 	NEXT(sigaction);

@@ -50,7 +50,7 @@ void uverbsClosed(int fd)
 	deviceUnlock();
 }
 
-/* A descriptor that is open does not close while somebody asks about it. */
+/* An open descriptor does not close while another thread uses it. */
 bool uverbsIsOpen(int fd)
 {
 	return find(fd);
@@ -99,7 +99,7 @@ static uverbs_method *methodFind(const struct ib_uverbs_ioctl_hdr *header)
 	return NULL;
 }
 
-/* A removed device lets go of what it had, and nothing else. */
+/* A removed device frees its own objects, and no others. */
 static bool isDestroying(const struct ib_uverbs_ioctl_hdr *header)
 {
 	uverbs_method *run = methodFind(header);

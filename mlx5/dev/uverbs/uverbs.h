@@ -2,7 +2,7 @@
 /*
  * uverbs.h - the kernel's side of /dev/infiniband/uverbsN
  *
- * Methods return 0 or an errno. They run under deviceLock(), but for what is said.
+ * Methods return 0 or an errno. They run under deviceLock(), except where noted.
  */
 #ifndef MLX5DEV_UVERBS_H
 #define MLX5DEV_UVERBS_H

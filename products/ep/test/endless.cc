@@ -4,8 +4,8 @@
  *
  * Rows are patterns of (round, rank, token, element) that e4m3 holds exactly, so every byte that
  * must arrive is known without the inputs of other ranks and without a reference on the host. Two
- * micro-batches: one after the other, or both on their way at one time, received in any order. Rows
- * of x have a stride.
+ * micro-batches: one after the other, or both in flight, received in any order. Rows of x have a
+ * stride.
  *
  *	ROUNDS=n	rounds of all shapes together; SEED=n: where they begin
  *	ORDER=n		the order of all rounds: 0: two at a time, 1: in one call, 2: send, receive

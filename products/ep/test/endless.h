@@ -13,7 +13,7 @@
 
 #include <atomic>
 
-/* What a process with one rank does, for its monitor. */
+/* The state of a process with one rank, for its monitor. */
 static std::atomic<uint32_t> hostSteps;
 static std::atomic<int> hostRank;
 static std::atomic<const char *> hostDoes{"the beginning"};
@@ -67,7 +67,7 @@ GIN_FN float powerOfTwo(int e)
 	return floatOfWord(static_cast<uint32_t>(127 + e) << 23);
 }
 
-/* Sizes and kinds of a round, and what its rows hold. */
+/* Sizes and kinds of a round, and its rows' values. */
 struct Pattern {
 	uint32_t ranks, me, experts, topk, hidden, stride, maxTokens;
 	uint32_t f8, scaleKind, ranked, reduce, weighted, wide;
@@ -134,7 +134,9 @@ struct Pattern {
 		return word;
 	}
 
-	/* What an expert, or with rank-major rows a rank, makes of a token: small integers. */
+	/*
+	 * The answer of an expert, or with rank-major rows of a rank, to a token: small integers.
+	 */
 	GIN_FN float answerAt(uint32_t from, uint32_t s, uint32_t t, uint32_t h) const
 	{
 		const uint64_t bits = bitsOf(seed, 100 + from, s * 65536 + t, h);
@@ -164,7 +166,7 @@ struct Memories {
 	uint32_t *bad; /* failures; then the first one: what, item, seed */
 };
 
-/* What failed: bad[1]. */
+/* The failed check: bad[1]. */
 enum Wrong {
 	wrongCount = 1,
 	wrongX,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * faults.cc - ranks that do not answer or abort, and wrong indices: every call ends, nothing is
- * written outside tensors, and what is defined is there
+ * written outside tensors, and defined outputs are there
  */
 #include <atomic>
 
@@ -11,7 +11,7 @@ static std::atomic<int> ranksHere; /* ranks of this process */
 
 /*
  * The other ranks have given up: their marks end this rank's call, its own time limit does not.
- * They sent their rows before; on a network route the marks may still be under way, and the call
+ * They sent their rows before; on a network route the marks may still be in flight, and the call
  * succeeds: then the next one fails.
  */
 static void told(Rank &r, ginEp_t ep, const Round &round)
@@ -30,7 +30,7 @@ static void told(Rank &r, ginEp_t ep, const Round &round)
 
 /*
  * Rank 1 stays away from a dispatch. The other ranks fail, and stay failed until the reset; rank 1
- * is told when it comes.
+ * gets the error when it comes.
  */
 static void absentError(Rank &r)
 {
@@ -301,7 +301,7 @@ static void expertTwice(Rank &r, uint32_t topk, uint32_t first, uint32_t again)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
-/* Kernels look at eight entries of a token at a time. */
+/* Kernels read eight entries of a token at a time. */
 static void twice(Rank &r)
 {
 	expertTwice(r, 7, 4, 6);

@@ -35,7 +35,7 @@ static void layer(ginEp_t ep, Batch &batch)
 	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
 }
 
-/* A stream beside the rank's, and what joins the two. */
+/* A second stream next to the rank's, and the events that join the two. */
 struct Second {
 	cudaStream_t stream;
 	cudaEvent_t event[4];
@@ -54,7 +54,7 @@ struct Second {
 		CUDA(cudaStreamDestroy(stream));
 	}
 
-	/* Later work of `to` follows what `from` has now. */
+	/* Later work of `to` follows the current work of `from`. */
 	void join(int n, cudaStream_t to, cudaStream_t from) const
 	{
 		CUDA(cudaEventRecord(event[n], from));
@@ -123,7 +123,7 @@ static void prepare(Rank &r, ginEp_t ep, Batch &batch)
 	check(r, ep, batch);
 }
 
-/* What `body` enqueues, as a graph that is ready to run. */
+/* The work that `body` enqueues, as a graph that is ready to run. */
 template <class Body> cudaGraphExec_t capture(Rank &r, Body body)
 {
 	cudaGraph_t graph;

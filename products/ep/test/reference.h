@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reference.h - what dispatch and combine give, in plain loops over all ranks
+ * reference.h - the results of dispatch and combine, by plain loops over all ranks
  *
  * Every rank computes the inputs of all ranks from the seed, so it knows what must arrive. Nothing
  * here comes from products/ep/kernels.
@@ -74,7 +74,7 @@ inline uint8_t roundToE4m3(float value)
 	return sign | static_cast<uint8_t>((e + 7) << 3 | (static_cast<int>(steps) - 8));
 }
 
-/* The scale of a group and what elements are multiplied by. */
+/* The scale of a group, and the factor of its elements. */
 inline float scaleOf(float amax, bool pow2, float *factor)
 {
 	float scale = amax / 448.0f;
@@ -141,7 +141,7 @@ struct Round {
 		return row;
 	}
 
-	/* What an expert, or with rank-major rows a rank, makes of a token. */
+	/* The answer of an expert, or with rank-major rows of a rank, to a token. */
 	std::vector<uint16_t> answerOf(uint32_t expert, uint32_t rank, uint32_t token) const
 	{
 		std::vector<uint16_t> row(hidden);

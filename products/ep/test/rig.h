@@ -130,8 +130,8 @@ inline ginEpTensor_t tensor(const Memory &m, int type, std::vector<int64_t> size
 
 /*
  * Blocks of a kernel, at most; 0: no limit. Ranks that are threads and share a GPU have SMs of
- * their own, for a send and a receive at one time: an SM whose blocks wait may have no shared
- * memory for the blocks that they wait for.
+ * their own, for a send and a receive at a time: an SM whose blocks wait may have no shared memory
+ * for the blocks that they wait for.
  */
 inline uint32_t blocksOf(Rank &r)
 {
@@ -314,7 +314,7 @@ struct Batch {
 		combine.out = tensor(out, ginEpBf16, {T, round.hidden});
 	}
 
-	/* What must have arrived, and the input of combine. */
+	/* The expected rows, and the input of combine. */
 	void checkDispatch()
 	{
 		if (ranked)

@@ -191,7 +191,7 @@ struct Actions : Kernel {
 			static_cast<size_t>(word) * 8, w, 0, 8, action);
 	}
 
-	/* What the left neighbour puts. */
+	/* The bytes that the left neighbour puts. */
 	GIN_FN uint64_t expected() const
 	{
 		return 5000u + static_cast<uint64_t>((dc.rank + dc.nRanks - 1) % dc.nRanks);

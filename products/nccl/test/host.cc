@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 
 /*
- * What ncclDevCommCreate() asks libgin for: this function stands between libgin-nccl.so and
+ * Records the requests of ncclDevCommCreate(): this function is between libgin-nccl.so and
  * libgin.so.
  */
 static thread_local ginDevCommRequirements_t asked;

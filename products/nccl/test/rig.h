@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rig.h - what the tests of libgin-nccl share. They use NCCL's words alone.
+ * rig.h - shared code of the tests of libgin-nccl. They use NCCL's words alone.
  *
  *	test --threads N	a thread for each rank makes its communicator
  *	test --group N		one thread makes all communicators in a group, then destroys them
@@ -61,7 +61,7 @@ struct Rank {
 			     ncclGetLastError(nullptr));                                           \
 	} while (0)
 
-/* What the kernels of tests begin with. */
+/* The arguments of all test kernels. */
 struct Kernel {
 	ncclDevComm dc;
 	uint32_t *failedLine;

@@ -40,7 +40,7 @@ static void *newStream()
 	return stream;
 }
 
-/* What a rank gives to an ncclAllGather(), and gets. */
+/* A rank's input and output of an ncclAllGather(). */
 struct Gather {
 	std::vector<int> in, out;
 

@@ -84,9 +84,9 @@ class Operation:
     def end_kernels(self):
         """Waits until this rank's kernels have ended.
 
-        Goes before the first launch of a kernel, which CUDA has to load, and before a copy to
-        memory that is not pinned. CUDA may wait for running kernels in both, and hold up the
-        proxy's copies meanwhile. A kernel that waits for these copies would wait until its timeout:
+Goes before the first launch of a kernel, which CUDA has to load, and before a copy to
+        memory that is not pinned. CUDA may wait for running kernels in both, and delay the proxy's
+        copies meanwhile. A kernel that waits for these copies would wait until its timeout:
         gin_proxy(7).
         """
         if on_gpus():

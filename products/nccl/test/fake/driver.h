@@ -21,7 +21,7 @@ extern "C" {
 int cuStreamCreate(void **stream, unsigned flags);
 int cuStreamDestroy_v2(void *stream);
 
-/* What follows on the stream waits for fakeOpen(). */
+/* Later work on the stream waits for fakeOpen(). */
 void fakeGate(void *stream);
 void fakeOpen(void);
 
