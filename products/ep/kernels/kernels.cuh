@@ -15,7 +15,7 @@
 
 /*
  * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are
- * resident at one time, so no block waits for a block that cannot start.
+ * resident together, so no block waits for a block that cannot start.
  */
 template <class Send, class Recv> class EpBoth : public EpBlock
 {
