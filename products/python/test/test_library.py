@@ -99,7 +99,7 @@ def test_headers_are_found(monkeypatch):
 
 
 def test_the_example_of_the_page():
-    page = (ROOT / "man/man7/libgin-python.7").read_text()
+    page = (ROOT / "products/python/man/man7/libgin-python.7").read_text()
     example = re.search(r"\.Bd [^\n]*\n(import libgin.*?)\.Ed", page, re.S)[1]
     exec(compile(example, "libgin-python.7", "exec"), {})
 
