@@ -7,8 +7,8 @@
 # A test states what else it takes, in lines of its own:
 #
 #   /* COMPILE: -O0 */                   flags of the compiler, not for NAME_gpu. -O0: to optimize the program takes
-#                                        2 to 18 s, and does not make it faster. -O1: without, it takes
-#                                        three times as long, also where all tests are built with -O0.
+#                                        2 to 18 s, and does not make it faster. -O1: with -O0 it
+#                                        takes several times as long, also in the guest of test/guest.
 #   /* LINK: -Wl,--wrap=malloc */        flags of the linker
 #   /* PACKAGES: libmlx5 libibverbs */   packages of pkg-config, without which the test is left out
 #   /* HEADERS: libfabric */             packages from which it takes headers only

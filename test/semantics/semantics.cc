@@ -6,6 +6,7 @@
  * sender and place, so that a lost, late, doubled or misplaced byte shows; bytes that must not be
  * written are poisoned and compared, too.
  */
+/* COMPILE: -O1 */
 #include "suite.h"
 
 template <class Coop> struct PutCells {

@@ -6,6 +6,7 @@
  * puts use no engine, and the rules hold too. With GIN_PROXY_THREADS=0 the only test is a put whose
  * copy no thread makes.
  */
+/* COMPILE: -O1 */
 #include "suite.h"
 
 #include <functional>
