@@ -36,7 +36,7 @@
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
 #   PARTS="..."      parts of check-gpu: direct proxy gdaki faults nccl ep ep_python python python_compilers litmus installed sanitizers; by name only: four
-#   SLOTS=3          tests that check and check-all run at a time
+#   SLOTS=2          tests that check and check-all run at a time
 #   PYPI=1           check-all gets compilers of kernels from Python's package index, 3 GB in ~/.cache/libgin
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else mk/find-cuda looks for it

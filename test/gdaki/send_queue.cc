@@ -9,6 +9,7 @@
  * times and in random batches. The test does not use libgin.so: this file makes the queue. Some
  * posts count.
  */
+/* COMPILE: -O1 */
 #include <gin/gdaki/queue.cuh>
 
 #include <stdio.h>
