@@ -411,7 +411,7 @@ static void refusals(const Rank &r)
 	ncclComm_t c = r.comm;
 	ncclWaitSignalDesc_t wait = {1, 0, 0, 0};
 	ncclRedOp_t op = ncclSum;
-	ncclUniqueId id;
+	ncclUniqueId id = {};
 	float scalar = 1;
 	const ncclResult_t no = ncclInvalidUsage;
 
@@ -553,7 +553,7 @@ static void initAll()
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER, wrong = config;
 	std::vector<ncclComm_t> comms(gpuCount() ? static_cast<size_t>(gpuCount()) : 3);
-	ncclUniqueId id;
+	ncclUniqueId id = {};
 	int rank = -1;
 
 	CHECK(ncclCommInitAll(comms.data(), static_cast<int>(comms.size()), nullptr));

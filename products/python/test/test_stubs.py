@@ -45,7 +45,7 @@ def test_every_parameter_of_a_row_is_an_operand(row):
 
 @pytest.mark.parametrize("name", ["triton", "numba", "cute"])
 def test_stub(root, name):
-    module = root / "python" / "libgin" / f"{name}.py"
+    module = root / "products" / "python" / "libgin" / f"{name}.py"
     own = {k: v for k, v in functions(module).items() if k in exported(module)}
     calls = rows("coop") if name == "triton" else rows()
     assert own and not own.keys() & calls.keys()
@@ -55,7 +55,7 @@ def test_stub(root, name):
 @pytest.mark.parametrize("name", ["numba", "cute"])
 def test_calls_have_the_names_of_triton(root, name):
     """All three modules have the calls of libgin.triton by equal names and leading arguments."""
-    folder = root / "python" / "libgin"
+    folder = root / "products" / "python" / "libgin"
     triton, other = functions(folder / "triton.pyi"), functions(folder / f"{name}.pyi")
     for function in triton.keys() - {"after", "jit"}:
         names, _ = triton[function]
