@@ -263,7 +263,8 @@ static void sourcesReadLate(void)
 		changed += load(DATA) == ~0ull;
 	}
 	printf("sources changed in time: %d of %d\n", changed, ROUNDS);
-	EXPECT(changed > ROUNDS / 5);
+	/* Some 100 on an idle machine. On a loaded one this thread often comes after the device. */
+	EXPECT(changed > ROUNDS / 20);
 }
 
 static int readsIncomplete(bool dump)
