@@ -6,7 +6,7 @@
 #   all              the library, the tools and the examples (default)
 #   lib              the library and its plug-ins
 #   demo             ranks exchange data by put and signal: on GPUs when there are any, else on host threads
-#   check            the tests for a change, some 2 minutes on two CPUs
+#   check            the tests for a change, 3 to 6 minutes on two CPUs
 #   check-all        all tests that need no GPU, or those of GROUPS
 #   check-gpu        tests with kernels, or those of PARTS: needs nvcc and GPUs
 #   check-long       repetitions of tests that depend on chance, for hours
