@@ -208,7 +208,7 @@ typedef struct ginEpDispatchArgs {
 	 * none.
 	 */
 	ginEpTensor_t srcInfo;
-	/* Expert-major: [L][R] int64, count << 32 | first row, of each source; or none. */
+	/* Expert-major: [L][R] int64, first row << 32 | count, of each source; or none. */
 	ginEpTensor_t layoutRange;
 	/* Rank-major: [R][M][K]: int32 local expert or -1, and f32 weights; or none. */
 	ginEpTensor_t recvTopkIdx, recvTopkWeights;

@@ -346,7 +346,7 @@ private:
 	GIN_FN int64_t rangeOf(uint32_t s, uint32_t e) const
 	{
 		const uint32_t begin = counts[s * words + 1 + e];
-		return static_cast<int64_t>(endOf(s, e) - begin) << 32 | begin;
+		return static_cast<int64_t>(begin) << 32 | (endOf(s, e) - begin);
 	}
 
 	GIN_FN void loadRow(uint32_t s, uint32_t slot, Ahead &ahead) const

@@ -178,6 +178,8 @@ GIN_FN uint32_t epToUe8m0(float scale)
 	uint32_t bits = epBitsOf(scale) & 0x7fffffffu;
 	if (bits >= 0x7f800000u)
 		return 255;
+	if (bits <= 0x00400000u) /* 2^-127, which has exponent 0 though it is denormal */
+		return 0;
 	return (bits >> 23) + ((bits & 0x7fffff) != 0);
 }
 

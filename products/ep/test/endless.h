@@ -348,7 +348,7 @@ struct CheckDispatch : Bodies {
 			const uint32_t mine = before(s, p.tokens[s], fromOf(o), endOf(o));
 			if (!p.ranked && ENDLESS_THREAD == 0)
 				expect(m.range[o * p.ranks + s] ==
-					       (static_cast<int64_t>(mine) << 32 | n),
+					       (static_cast<int64_t>(n) << 32 | mine),
 				       wrongRange, o);
 			n += mine;
 		}

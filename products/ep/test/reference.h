@@ -97,6 +97,7 @@ struct Round {
 	uint32_t rows, layout, reduce, scaleKind;
 	bool weighted, wide; /* wide: int64 indices */
 	int route;	     /* 0: random with -1, 1: all to rank 0, 2: none */
+	bool edges = false;  /* scales of given e4m3: the exponents of UE8M0 at both ends */
 
 	uint32_t rankOf(uint32_t expert) const
 	{
@@ -160,6 +161,13 @@ struct Wire {
 	std::vector<float> scales;
 };
 
+/* 2^-127, 2^127, 2^-126, 2^126, ... */
+inline float edgeScale(uint32_t number)
+{
+	const int step = static_cast<int>(number / 2);
+	return ldexpf(1.0f, number % 2 ? 127 - step : step - 127);
+}
+
 inline Wire wireOf(const Round &round, uint32_t rank, uint32_t token)
 {
 	std::vector<uint16_t> x = round.rowOf(rank, token);
@@ -175,6 +183,8 @@ inline Wire wireOf(const Round &round, uint32_t rank, uint32_t token)
 		for (uint32_t h = g * 128; h < end; h++)
 			amax = fmaxf(amax, fabsf(floatOf(x[h])));
 		wire.scales.push_back(scaleOf(amax, round.scaleKind != GIN_EP_SCALE_F32, &factor));
+		if (round.edges)
+			wire.scales.back() = edgeScale(token * 3 + g);
 		for (uint32_t h = g * 128; h < end; h++)
 			wire.payload.push_back(roundToE4m3(floatOf(x[h]) * factor));
 	}

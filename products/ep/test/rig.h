@@ -386,7 +386,7 @@ struct Batch {
 				}
 			for (uint32_t o = 0; o < L; o++)
 				ranges[o * round.ranks + s] =
-					int64_t{e.count[o] - before[o]} << 32 | before[o];
+					int64_t{before[o]} << 32 | (e.count[o] - before[o]);
 		}
 		finish(e);
 		compare("layoutRange", r, round, range.read<int64_t>(), ranges);

@@ -266,9 +266,10 @@ static void givenF8(Rank &r)
 	round.rows = GIN_EP_ROWS_F8;
 	ginEp_t ep = epFor(r, round);
 	for (const uint32_t *pair : kinds) {
+		round.scaleKind = pair[1];
+		round.edges = pair[0] == GIN_EP_SCALE_UE8M0;
 		Round given = round;
 		given.scaleKind = pair[0];
-		round.scaleKind = pair[1];
 		dispatchGiven(r, ep, round, given);
 	}
 	EP_CHECK(ginEpDestroy(ep));

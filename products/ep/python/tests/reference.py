@@ -61,7 +61,7 @@ class Received:
     scales: np.ndarray  # None for bf16; f32 [.., groups], or int32 [.., words] of ue8m0
     count: np.ndarray  # int32: rows of each own expert, or of each source rank
     src_info: np.ndarray  # int32: the token of each row, at its source rank
-    layout_range: np.ndarray = None  # expert-major: int64 [own experts, ranks], count << 32 | begin
+    layout_range: np.ndarray = None  # expert-major: int64 [own experts, ranks], begin << 32 | count
     topk_idx: np.ndarray = None  # rank-major: int32 [ranks, max_tokens, K], a local expert or -1
     topk_weights: np.ndarray = None  # rank-major: f32 [ranks, max_tokens, K], of the local experts
 
@@ -108,7 +108,7 @@ def dispatch(x, topk, first, max_tokens, kind="bf16"):
             begin = 0
             for source in range(ranks):
                 n = sum(row[0] == source for row in rows)
-                layout_range[local, source] = n << 32 | begin
+                layout_range[local, source] = begin << 32 | n
                 begin += n
         received.append(Received(out, scales, count, src_info, layout_range))
     return received
