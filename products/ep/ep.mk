@@ -15,9 +15,15 @@ EP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard products/ep/lib/*.c)) $(BUILD)/
 EP_HEADERS := $(wildcard products/ep/kernels/*.cuh products/ep/kernels/*.h products/ep/include/*.h include/gin/* include/gin/*/*)
 EP_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard products/ep/test/*.cc))
 
+PYTHON ?= python3
+EP_PYTHON_INCLUDE := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
+EP_NATIVE := $(if $(wildcard $(EP_PYTHON_INCLUDE)/Python.h),$(BUILD)/gin_ep/_native.abi3.so)
+EP_NATIVE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard products/ep/python/native/*.c))
+
 .PHONY: ep ep-tests check-ep bench-ep
 
-ep: lib $(EP_LIB) $(EP_LINKS)
+ep: lib $(EP_LIB) $(EP_LINKS) $(EP_NATIVE)
+	$(if $(EP_NATIVE),,@echo "gin_ep's native module is not built: $(PYTHON) has no Python.h (Debian's python3-dev).")
 
 ep-tests: $(EP_TESTS)
 
@@ -52,6 +58,14 @@ $(EP_LIB): $(EP_OBJ) $(LINKS) products/ep/lib/libgin-ep.map
 	$(Q)$(CC) -shared -o $@ $(EP_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libgin-ep.so.$(SOVERSION) \
 		-Wl,--version-script,products/ep/lib/libgin-ep.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
 		-Wl,-z,relro,-z,now,-z,nodelete -L$(BUILD) -lgin -pthread -ldl -lm
+
+# The functions of libgin-ep come by bind(), those of Python from the process.
+$(EP_NATIVE_OBJ): CPPFLAGS += -isystem $(EP_PYTHON_INCLUDE) -Iproducts/ep/include
+
+$(EP_NATIVE): $(EP_NATIVE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -o $@ $(EP_NATIVE_OBJ) $(LDFLAGS_ALL) -Wl,-z,relro,-z,now
 
 $(EP_LINKS): $(EP_LIB)
 	$(Q)ln -sf $(notdir $(EP_LIB)) $@

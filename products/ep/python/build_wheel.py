@@ -3,13 +3,14 @@
 
 It needs no package, so pip needs no network. Variables:
   GIN_EP_BUILD    the folder of make's results; preset: build, in the source tree
-  GIN_EP_BUNDLE=0 no libraries in the wheel: gin_ep then loads installed ones
+  GIN_EP_BUNDLE=0 no libraries in the wheel, the native module alone: gin_ep then loads installed ones
 """
 
 import base64
 import hashlib
 import os
 import subprocess
+import sys
 import sysconfig
 import zipfile
 
@@ -17,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 NAME = "gin_ep"
 # The first two are needed; a plug-in is there if its headers were.
+NATIVE = "_native.abi3.so"
 LIBRARIES = ("libgin.so.0", "libgin-ep.so.0")
 PLUGINS = ("libgin-pmix.so", "libgin-rdma.so", "libgin-ofi.so")
 SUMMARY = "Expert parallelism on libgin: dispatch and combine, low latency, with DeepEP's names"
@@ -35,9 +37,7 @@ def bundled():
 
 
 def platform_tag():
-    if not bundled():
-        return "py3-none-any"
-    return "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return "cp310-abi3-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
 def metadata():
@@ -45,28 +45,31 @@ def metadata():
         readme = file.read()
     return (
         f"Metadata-Version: 2.1\nName: gin-ep\nVersion: {version()}\nSummary: {SUMMARY}\n"
-        f"License: BSD-3-Clause\nRequires-Python: >=3.9\nDescription-Content-Type: text/markdown\n\n{readme}"
+        f"License: BSD-3-Clause\nRequires-Python: >=3.10\nDescription-Content-Type: text/markdown\n\n{readme}"
     )
 
 
 def wheel_file():
-    pure = "false" if bundled() else "true"
-    return f"Wheel-Version: 1.0\nGenerator: gin_ep\nRoot-Is-Purelib: {pure}\nTag: {platform_tag()}\n"
+    return f"Wheel-Version: 1.0\nGenerator: gin_ep\nRoot-Is-Purelib: false\nTag: {platform_tag()}\n"
 
 
 def make_libraries():
-    """{name in the wheel: path} of the libraries, built if they are older than their sources."""
+    """{name in the wheel: path} of the native module and the libraries, built if they are older than their sources."""
     if not os.path.exists(os.path.join(ROOT, "products", "ep", "include", "gin_ep.h")):
-        raise SystemExit("gin_ep is built in libgin's source tree. GIN_EP_BUNDLE=0 builds it without the libraries.")
+        raise SystemExit("gin_ep is built in libgin's source tree.")
+    headers = sysconfig.get_path("include")
+    if not os.path.exists(os.path.join(headers, "Python.h")):
+        raise SystemExit(f"gin_ep's native module needs {headers}/Python.h: on Debian, apt-get install python3-dev")
     build = os.path.join(ROOT, os.environ.get("GIN_EP_BUILD", "build"))
-    subprocess.run(
-        ["make", "-C", ROOT, f"-j{os.cpu_count()}", f"BUILD={os.path.relpath(build, ROOT)}", "DEPS=0", "lib", "ep"],
-        check=True,
-    )
-    found = {f"{NAME}/lib/{name}": os.path.join(build, name) for name in LIBRARIES}
-    for name in PLUGINS:
-        if os.path.exists(os.path.join(build, name)):
-            found[f"{NAME}/lib/{name}"] = os.path.join(build, name)
+    native = os.path.join(build, "gin_ep", NATIVE)
+    wanted = ["lib", "ep"] if bundled() else [os.path.relpath(native, ROOT)]
+    make = ["make", "-C", ROOT, f"-j{os.cpu_count()}", f"BUILD={os.path.relpath(build, ROOT)}"]
+    subprocess.run([*make, "DEPS=0", f"PYTHON={sys.executable}", *wanted], check=True)
+    found = {f"{NAME}/{NATIVE}": native}
+    if bundled():
+        found |= {f"{NAME}/lib/{name}": os.path.join(build, name) for name in LIBRARIES}
+        plugins = {f"{NAME}/lib/{name}": os.path.join(build, name) for name in PLUGINS}
+        found |= {name: path for name, path in plugins.items() if os.path.exists(path)}
     return found
 
 
@@ -123,7 +126,7 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    wheel, name = _write(wheel_directory, {**sources(), **(make_libraries() if bundled() else {})})
+    wheel, name = _write(wheel_directory, {**sources(), **make_libraries()})
     wheel.close(f"{NAME}-{version()}.dist-info")
     return name
 
@@ -132,7 +135,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
     """`pip install -e`: the package in the source tree, with links to the libraries beside it."""
     beside = os.path.join(HERE, NAME, "lib")
     os.makedirs(beside, exist_ok=True)
-    for target, source in (make_libraries() if bundled() else {}).items():
+    for target, source in make_libraries().items():
         link = os.path.join(HERE, target)
         if os.path.lexists(link):
             os.unlink(link)

@@ -2,7 +2,7 @@
 """The structs and calls of gin.h and gin_ep.h, for ctypes. tests/test_abi.py compares them with the headers."""
 
 import ctypes
-from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 
 from . import _library
 
@@ -40,18 +40,6 @@ class Config(Structure):
         ("copyEngines", c_int),
         ("poll", c_void_p),
         ("pollArg", c_void_p),
-    ]
-
-
-class Tensor(Structure):
-    """ginEpTensor_t"""
-
-    _fields_ = [
-        ("data", c_void_p),
-        ("type", c_int32),
-        ("nDims", c_int32),
-        ("shape", c_int64 * 4),  # `size` in C
-        ("stride", c_int64 * 4),
     ]
 
 
@@ -101,55 +89,6 @@ class EpInfo(Structure):
     ]
 
 
-class DispatchArgs(Structure):
-    """ginEpDispatchArgs_t"""
-
-    _fields_ = [
-        ("size", c_size_t),
-        ("mode", c_uint32),
-        ("phase", c_uint32),
-        ("rows", c_uint32),
-        ("layout", c_uint32),
-        ("scaleKind", c_uint32),
-        ("hidden", c_uint32),
-        ("handle", c_void_p),
-        ("x", Tensor),
-        ("scales", Tensor),
-        ("topkIdx", Tensor),
-        ("topkWeights", Tensor),
-        ("recvX", Tensor),
-        ("recvScales", Tensor),
-        ("recvCount", Tensor),
-        ("srcInfo", Tensor),
-        ("layoutRange", Tensor),
-        ("recvTopkIdx", Tensor),
-        ("recvTopkWeights", Tensor),
-        ("recvStats", Tensor),
-        ("waitCost", Tensor),
-    ]
-
-
-class CombineArgs(Structure):
-    """ginEpCombineArgs_t"""
-
-    _fields_ = [
-        ("size", c_size_t),
-        ("mode", c_uint32),
-        ("phase", c_uint32),
-        ("reduce", c_uint32),
-        ("layout", c_uint32),
-        ("hidden", c_uint32),
-        ("pad", c_uint32),
-        ("handle", c_void_p),
-        ("x", Tensor),
-        ("topkIdx", Tensor),
-        ("topkWeights", Tensor),
-        ("out", Tensor),
-        ("waitCost", Tensor),
-        ("bias", Tensor * 2),
-    ]
-
-
 class Record(Structure):
     """ginEpRecord_t"""
 
@@ -168,11 +107,8 @@ class Record(Structure):
 # C names of the structs and constants above, for the test.
 STRUCTS = {
     "ginConfig_t": Config,
-    "ginEpTensor_t": Tensor,
     "ginEpConfig_t": EpConfig,
     "ginEpInfo_t": EpInfo,
-    "ginEpDispatchArgs_t": DispatchArgs,
-    "ginEpCombineArgs_t": CombineArgs,
     "ginEpRecord_t": Record,
 }
 CONSTANTS = {
@@ -221,8 +157,6 @@ _PROTOTYPES = {
     "ginEpDestroy": (c_void_p,),
     "ginEpBytes": (POINTER(EpConfig), c_int, POINTER(c_uint64)),
     "ginEpQuery": (c_void_p, POINTER(EpInfo)),
-    "ginEpDispatch": (c_void_p, POINTER(DispatchArgs), c_void_p),
-    "ginEpCombine": (c_void_p, POINTER(CombineArgs), c_void_p),
     "ginEpMaskQuery": (c_void_p, _U32S, _U32S),
     "ginEpMaskSet": (c_void_p, c_int, c_int, c_void_p),
     "ginEpMaskClear": (c_void_p, c_void_p),
@@ -265,9 +199,13 @@ def _declare(found):
 
 def call(name, *arguments):
     """Calls a function that returns a ginResult_t; raises GinError with the library's sentence."""
+    result = getattr(library(), name)(*arguments)
+    if result != SUCCESS:
+        fail(name, result)
+
+
+def fail(name, result):
+    """Raises the GinError of a call that has returned `result` in this thread."""
     gin = library()
-    result = getattr(gin, name)(*arguments)
-    if result == SUCCESS:
-        return
     words = gin.ginEpGetLastError() if name.startswith("ginEp") else gin.ginGetLastError()
     raise GinError(name, result, (words or gin.ginGetErrorString(result)).decode(errors="replace"))

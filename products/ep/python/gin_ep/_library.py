@@ -2,13 +2,19 @@
 """Finds and loads libgin-ep.so, and with it libgin.so, unless the process has loaded libgin.so."""
 
 import ctypes
+import importlib.machinery
+import importlib.util
 import os
 
 NAME = "libgin-ep.so.0"
 LIBGIN = "libgin.so.0"
-BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+HERE = os.path.dirname(os.path.abspath(__file__))
+BESIDE = os.path.join(HERE, "lib")
+
+NATIVE = "_native.abi3.so"
 
 _loaded = None
+_folder = None  # of the library that is loaded; None if the system's loader has found it
 
 
 class LibraryNotFound(ImportError):
@@ -41,6 +47,27 @@ def _is_loaded(name):
     return True
 
 
+def native():
+    """The module gin_ep._native: of the package, or of the build folder that has the library."""
+    load()
+    folders = [HERE] + ([os.path.join(_folder, "gin_ep")] if _folder else [])
+    for folder in folders:
+        path = os.path.join(folder, NATIVE)
+        if os.path.exists(path):
+            return _module(path)
+    raise LibraryNotFound(
+        f"gin_ep finds no {NATIVE} in {' or '.join(folders)}. Where Python.h is (Debian's python3-dev), `make ep` "
+        "builds it, and so does `pip install products/ep/python`."
+    )
+
+
+def _module(path):
+    loader = importlib.machinery.ExtensionFileLoader("gin_ep._native", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
 def load():
     """The library as a ctypes.CDLL, without prototypes. Its handle has the names of libgin.so, too."""
     global _loaded
@@ -50,10 +77,13 @@ def load():
 
 
 def _load():
+    global _folder
     reasons = []
     for path in candidates():
         try:
-            return _open(path)
+            found = _open(path)
+            _folder = os.path.dirname(os.path.realpath(path)) if os.path.dirname(path) else None
+            return found
         except OSError as error:
             reasons.append(f"  {path}: {error}")
     raise LibraryNotFound(

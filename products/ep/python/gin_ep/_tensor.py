@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NumPy arrays and torch tensors, seen alike: descriptions for the C library, and new tensors.
+"""NumPy arrays and torch tensors, seen alike: descriptions for the native module, and new tensors.
 
-NumPy has neither bf16 nor e4m3: arrays of uint16 stand for bf16 and arrays of uint8 for e4m3; the types of
-ml_dtypes are taken too.
+The native module describes tensors of torch 2.10 and newer by itself. NumPy has neither bf16 nor e4m3: arrays of
+uint16 stand for bf16 and arrays of uint8 for e4m3; the types of ml_dtypes are taken too.
 """
 
+import functools
 import sys
 
 from . import _abi
@@ -21,7 +22,6 @@ _TYPES = {
 }
 
 _kinds = {}  # of dtypes that were seen
-_NONE = _abi.Tensor()
 
 
 def is_torch(tensor):
@@ -52,29 +52,16 @@ def strides(tensor):
     return tuple(stride // tensor.itemsize for stride in tensor.strides)
 
 
-def describe(tensor, what, kind=None):
-    """ginEpTensor_t of a tensor, or of none. The caller keeps the tensor. `kind` overrides the element type."""
-    if tensor is None:
-        return _NONE
+def describe(tensor, what):
+    """(address, enum ginEpType, GPU or -1, shape, strides in elements)."""
     if not hasattr(tensor, "dtype") or not hasattr(tensor, "shape"):
         raise TypeError(f"{what} is a {type(tensor).__name__}, not a NumPy array or a torch tensor")
-    shape = tensor.shape
-    count = len(shape)
-    if count > 4:
-        raise ValueError(f"{what} has {count} dimensions, at most 4 are possible")
-    described = _abi.Tensor()
-    described.data = address(tensor) or _nowhere(tensor)
-    described.type = kind_of(tensor, what) if kind is None else kind
-    described.nDims = count
-    described.shape[:count] = shape
-    described.stride[:count] = strides(tensor)
-    return described
-
-
-def _nowhere(tensor):
-    """The C library takes data NULL for "none"; torch gives empty tensors the address 0."""
-    assert 0 in tensor.shape
-    return 16
+    if len(tensor.shape) > 4:
+        raise ValueError(f"{what} has {len(tensor.shape)} dimensions, at most 4 are possible")
+    if is_torch(tensor) and tensor.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{what} is on {tensor.device}: tensors are on the CPU or on a GPU of CUDA")
+    gpu = tensor.get_device() if is_torch(tensor) else -1
+    return address(tensor), kind_of(tensor, what), gpu, tuple(tensor.shape), tuple(strides(tensor))
 
 
 def rows_ready(tensor):
@@ -126,8 +113,21 @@ class NumpyMaker:
         skip = -memory.ctypes.data % 64
         return memory[skip : skip + count * dtype.itemsize].view(dtype).reshape(shape)
 
-    def swap_last(self, array):
-        return array.swapaxes(-1, -2)
+    def columns(self, shape, dtype):
+        """Column-major in the last two dimensions."""
+        *others, rows, columns = shape
+        return self.empty((*others, columns, rows), dtype).swapaxes(-1, -2)
+
+    def later(self, shape, dtype):
+        """A function that makes such an array."""
+        return functools.partial(self.empty, shape, dtype)
+
+    def later_columns(self, shape, dtype):
+        return functools.partial(self.columns, shape, dtype)
+
+    def later_any(self, dtype):
+        """A function of the shape."""
+        return functools.partial(self.empty, dtype=dtype)
 
 
 class TorchMaker:
@@ -138,21 +138,21 @@ class TorchMaker:
     def __init__(self, device):
         self.device = device
 
-    def empty(self, shape, dtype):
-        torch = _torch()
-        return torch.empty(tuple(shape), dtype=getattr(torch, self.names.get(dtype, dtype)), device=self.device)
+    def _like(self, dtype):
+        return {"dtype": getattr(_torch(), self.names.get(dtype, dtype)), "device": self.device}
 
-    def swap_last(self, tensor):
-        return tensor.transpose(-1, -2)
+    def later(self, shape, dtype):
+        return functools.partial(_torch().empty, tuple(shape), **self._like(dtype))
 
+    def later_columns(self, shape, dtype):
+        outer, rows, columns = shape
+        strides = (rows * columns, 1, rows)
+        return functools.partial(_torch().empty_strided, tuple(shape), strides, **self._like(dtype))
 
-def maker_like(tensor):
-    """Makes outputs of the kind that the input has: NumPy or torch."""
-    return TorchMaker(tensor.device) if is_torch(tensor) else NumpyMaker()
+    def later_any(self, dtype):
+        return functools.partial(_torch().empty, **self._like(dtype))
 
 
 def current_stream(tensor):
-    """CUstream of torch's current stream on the tensor's device; None for host memory."""
-    if is_torch(tensor) and tensor.is_cuda:
-        return _torch().cuda.current_stream(tensor.device).cuda_stream
-    return None
+    """CUstream of torch's current stream on the tensor's device."""
+    return _torch().cuda.current_stream(tensor.device).cuda_stream

@@ -3,13 +3,14 @@
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import operator
 import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from . import _abi, _tensor
+from . import _abi, _library, _tensor
 
 GROUP = 128  # values of a row that share a scale
 LAYOUTS = {"expert": _abi.EXPERT_MAJOR, "rank": _abi.RANK_MAJOR}
@@ -23,10 +24,22 @@ _by_number = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
 
 
+@functools.lru_cache(maxsize=None)
+def native():
+    """The module gin_ep._native, bound to the library."""
+    module, gin = _library.native(), _abi.library()
+    functions = (ctypes.cast(call, ctypes.c_void_p).value for call in (gin.ginEpDispatch, gin.ginEpCombine))
+    module.bind(
+        *functions, _tensor.describe, _tensor.rows_ready, _tensor.contiguous, _tensor.current_stream, _abi.fail
+    )
+    return module
+
+
 def choose(table, value, what):
-    if value not in table:
+    found = table.get(value)
+    if found is None:
         raise ValueError(f"{what} is {value!r}; possible are {', '.join(map(repr, table))}")
-    return table[value]
+    return found
 
 
 def _number(name, value):
@@ -106,15 +119,18 @@ class Dispatched:
     topk_idx: Any  # rank-major only
     topk_weights: Any  # rank-major only
     handle: Any  # memory for combine()
-    _receive: Any = None
-    _keep: Any = None  # tensors that the send reads
+    _call: Any = None  # keeps the tensors that the call reads
 
     def receive(self, stream=None):
         """Receives, after phase="send". Once."""
-        if self._receive is None:
+        if self._call is None:
             raise RuntimeError("nothing is left to receive")
-        receive, self._receive = self._receive, None
-        receive(stream)
+        self._call.receive(stream)
+
+    def _tensors(self):
+        """In the order of the native module."""
+        rows = self.x, self.scales, self.count, self.src_info
+        return (*rows, self.layout_range, self.topk_idx, self.topk_weights, self.handle)
 
 
 @dataclass
@@ -122,8 +138,7 @@ class Combined:
     """What a combine gives. With phase="send" `out` is valid after receive()."""
 
     out: Any
-    _receive: Any = None
-    _keep: Any = None
+    _call: Any = None
 
     receive = Dispatched.receive
 
@@ -158,6 +173,10 @@ class Ep:
             _abi.call("ginEpShrink", old.pointer, comm.pointer, plain, out)
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         _abi.call("ginEpQuery", self._ep, ctypes.byref(self.info))
+        gpu = -1 if comm.device is None else comm.device
+        self.calls = native().Calls(self._ep.value, gpu, self.info.handleBytes)
+        self._outputs = {}  # functions that make a dispatch's outputs, by what they depend on
+        self._rows = {}  # functions that make a combine's output, by the type of tensors
         self.number = next(_numbers)  # for gin_ep.ops
         _by_number[self.number] = self
 
@@ -172,6 +191,7 @@ class Ep:
         """Collective. A second call does nothing."""
         if self._ep.value is not None:
             ep, self._ep = self._ep, ctypes.c_void_p()
+            self.calls.close()
             _abi.call("ginEpDestroy", ep)
 
     def __enter__(self):
@@ -214,72 +234,66 @@ class Ep:
         wait_cost     [ranks] int64, to which nanoseconds of waiting are added
         out           a Dispatched whose tensors are written, instead of new ones
         """
-        _tensor.describe(x, "x")
-        if len(x.shape) != 2 or len(topk_idx.shape) != 2:
-            raise ValueError(f"x and topk_idx need 2 dimensions; their shapes are {_shape(x)} and {_shape(topk_idx)}")
-        self._check_memory(x=x, topk_idx=topk_idx, topk_weights=topk_weights, x_scales=x_scales)
-        args = _abi.DispatchArgs(ctypes.sizeof(_abi.DispatchArgs), _abi.LL, choose(PHASES, phase, "phase"))
         fp8 = fp8 or x_scales is not None
-        args.rows = _abi.ROWS_F8 if fp8 else _abi.ROWS_BF16
-        args.layout = choose(LAYOUTS, layout, "layout")
-        args.scaleKind = choose(SCALES, scales, "scales")
-        args.hidden = x.shape[1]
-        received = out or self.empty_like_received(x, topk_idx.shape[1], fp8, scales, layout)
-        keep = (
-            _tensor.rows_ready(x),
-            _tensor.contiguous(x_scales),
-            _tensor.contiguous(topk_idx),
-            _tensor.contiguous(topk_weights),
+        made, call = self.calls.dispatch(
+            x,
+            x_scales,
+            topk_idx,
+            topk_weights,
+            stats,
+            wait_cost,
+            out._tensors() if out else self.outputs(x, topk_idx, fp8, scales, layout),
+            stream,
+            _abi.ROWS_F8 if fp8 else _abi.ROWS_BF16,
+            choose(SCALES, scales, "scales"),
+            choose(LAYOUTS, layout, "layout"),
+            choose(PHASES, phase, "phase"),
         )
-        self._describe_send(args, *keep)
-        self._describe_received(args, received, scales, stats, wait_cost)
-        self._launch("ginEpDispatch", args, x, stream)
-        received._keep = _kept(stream, phase, keep, stats, wait_cost)
-        if phase == "send":
-            received._receive = self._receive("ginEpDispatch", args, x, received)
+        received = out or Dispatched(*made)
+        received._call = call
         return received
 
-    def _describe_send(self, args, x, x_scales, topk_idx, topk_weights):
-        args.x = _tensor.describe(x, "x")
-        if x_scales is not None:
-            packed = _tensor.kind_of(x_scales, "x_scales") == _abi.I32
-            args.scales = _tensor.describe(x_scales, "x_scales", _abi.UE8M0X4 if packed else None)
-        args.topkIdx = _tensor.describe(topk_idx, "topk_idx")
-        args.topkWeights = _tensor.describe(topk_weights, "topk_weights")
+    def outputs(self, x, topk_idx, fp8, scales, layout):
+        """Functions that make the outputs of a dispatch, or None, in the order of Dispatched._tensors()."""
+        try:
+            key = type(x), x.shape[-1], topk_idx.shape[-1], fp8, scales, layout
+        except (AttributeError, IndexError):
+            _tensor.describe(x, "x"), _tensor.describe(topk_idx, "topk_idx")
+            raise ValueError(f"x and topk_idx need 2 dimensions; their shapes are {_shape(x)} and {_shape(topk_idx)}")
+        found = self._outputs.get(key)
+        if found is None:
+            choose(LAYOUTS, layout, "layout"), choose(SCALES, scales, "scales")
+            found = self._outputs[key] = self._make_outputs(self._maker(x), *key[1:])
+        return found
 
-    def _describe_received(self, args, received, scales, stats, wait_cost):
-        args.handle = _tensor.address(received.handle)
-        args.recvX = _tensor.describe(received.x, "out.x")
-        kind = _abi.UE8M0X4 if scales == "ue8m0" else _abi.F32
-        args.recvScales = _tensor.describe(received.scales, "out.scales", kind)
-        args.recvCount = _tensor.describe(received.count, "out.count")
-        args.srcInfo = _tensor.describe(received.src_info, "out.src_info")
-        args.layoutRange = _tensor.describe(received.layout_range, "out.layout_range")
-        args.recvTopkIdx = _tensor.describe(received.topk_idx, "out.topk_idx")
-        args.recvTopkWeights = _tensor.describe(received.topk_weights, "out.topk_weights")
-        args.recvStats = _tensor.describe(stats, "stats")
-        args.waitCost = _tensor.describe(wait_cost, "wait_cost")
+    def _maker(self, x):
+        if not _tensor.is_torch(x):
+            return _tensor.NumpyMaker()
+        return _tensor.TorchMaker("cpu" if self.comm.device is None else f"cuda:{self.comm.device}")
 
-    def empty_like_received(self, x, topk, fp8=False, scales="f32", layout="expert"):
-        """A Dispatched with new tensors of the kind of x, on the device of x. Scales are column-major."""
-        make, info = _tensor.maker_like(x), self.info
-        expert_major = layout == "expert"
+    def _make_outputs(self, make, hidden, topk, fp8, scales, layout):
+        info, expert_major = self.info, layout == "expert"
         rows = (info.localExperts, info.recvRows) if expert_major else (info.nRanks, info.maxTokens)
         out_scales = None
         if fp8:
-            groups = -(-x.shape[1] // GROUP)
+            groups = -(-hidden // GROUP)
             words, kind = (-(-groups // 4), "int32") if scales == "ue8m0" else (groups, "float32")
-            out_scales = make.swap_last(make.empty((rows[0], words, rows[1]), kind))
-        return Dispatched(
-            x=make.empty(rows + (x.shape[1],), "e4m3" if fp8 else "bf16"),
-            scales=out_scales,
-            count=make.empty(rows[:1], "int32"),
-            src_info=make.empty(rows, "int32"),
-            layout_range=make.empty((info.localExperts, info.nRanks), "int64") if expert_major else None,
-            topk_idx=None if expert_major else make.empty(rows + (topk,), "int32"),
-            topk_weights=None if expert_major else make.empty(rows + (topk,), "float32"),
-            handle=make.empty((info.handleBytes,), "uint8"),
+            out_scales = make.later_columns(rows + (words,), kind)
+        return (
+            make.later(rows + (hidden,), "e4m3" if fp8 else "bf16"),
+            out_scales,
+            make.later(rows[:1], "int32"),
+            make.later(rows, "int32"),
+            make.later((info.localExperts, info.nRanks), "int64") if expert_major else None,
+            None if expert_major else make.later(rows + (topk,), "int32"),
+            None if expert_major else make.later(rows + (topk,), "float32"),
+            make.later((info.handleBytes,), "uint8"),
         )
+
+    def empty_like_received(self, x, topk, fp8=False, scales="f32", layout="expert"):
+        """A Dispatched with new tensors of the kind of x, on the ranks' device. Scales are column-major."""
+        functions = self._make_outputs(self._maker(x), x.shape[1], topk, fp8, scales, layout)
+        return Dispatched(*(make and make() for make in functions))
 
     def combine(
         self,
@@ -303,53 +317,21 @@ class Ep:
         reduce        "none": the token's rank adds all rows, in f32, rounded once. "rank": each rank adds its
                       rows by the weights that dispatch() has sent, rounds to bf16, and sends one row
         """
-        self._check_memory(x=x, handle=_memory_of(handle), topk_idx=topk_idx, topk_weights=topk_weights, out=out)
-        args = _abi.CombineArgs(ctypes.sizeof(_abi.CombineArgs), _abi.LL, choose(PHASES, phase, "phase"))
-        args.reduce = choose(REDUCES, reduce, "reduce")
-        args.layout = choose(LAYOUTS, layout, "layout")
-        hidden = x.shape[-1]
-        args.hidden = hidden
-        handle = _memory_of(handle)
-        args.handle = _tensor.address(handle)
-        if out is None:
-            out = _tensor.maker_like(x).empty((topk_idx.shape[0], hidden), "bf16")
-        keep = _tensor.rows_ready(x), _tensor.contiguous(topk_idx), _tensor.contiguous(topk_weights), handle, wait_cost
-        args.x = _tensor.describe(keep[0], "x")
-        args.topkIdx = _tensor.describe(keep[1], "topk_idx")
-        args.topkWeights = _tensor.describe(keep[2], "topk_weights")
-        args.out = _tensor.describe(out, "out")
-        args.waitCost = _tensor.describe(wait_cost, "wait_cost")
-        self._launch("ginEpCombine", args, x, stream)
-        combined = Combined(out, _keep=_kept(stream, phase, keep))
-        if phase == "send":
-            combined._receive = self._receive("ginEpCombine", args, x, combined)
-        return combined
-
-    def _check_memory(self, **tensors):
-        """The library would read addresses of the CPU on the GPU, or the reverse."""
-        gpu = self.comm.device is not None
-        for name, tensor in tensors.items():
-            if tensor is not None and _tensor.is_torch(tensor) and tensor.is_cuda != gpu:
-                raise ValueError(f"{name} is on {tensor.device}, the ranks use {self._where()}")
-            if tensor is not None and gpu and not _tensor.is_torch(tensor):
-                raise ValueError(f"{name} is a NumPy array, the ranks use {self._where()}")
-
-    def _where(self):
-        gpu = self.comm.device
-        return f"GPU {gpu}" if gpu is not None else "host threads"
-
-    def _launch(self, call, args, like, stream):
-        stream = _tensor.current_stream(like) if stream is None else stream
-        _abi.call(call, self.pointer, ctypes.byref(args), stream)
-
-    def _receive(self, call, args, like, result):
-        args.phase = _abi.RECV
-
-        def receive(stream):
-            self._launch(call, args, like, stream)
-            result._keep = _kept(stream, "both", result._keep)
-
-        return receive
+        make = self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).later_any("bf16"))
+        out, call = self.calls.combine(
+            x,
+            _memory_of(handle),
+            topk_idx,
+            topk_weights,
+            out,
+            wait_cost,
+            make,
+            stream,
+            choose(REDUCES, reduce, "reduce"),
+            choose(LAYOUTS, layout, "layout"),
+            choose(PHASES, phase, "phase"),
+        )
+        return Combined(out, call)
 
     def masks(self):
         """(observed, masked): lists of bool, one of each rank. Did not answer; is left out."""
@@ -394,11 +376,6 @@ class Ep:
 
 def _memory_of(handle):
     return handle.handle if isinstance(handle, Dispatched) else handle
-
-
-def _kept(stream, phase, *tensors):
-    """What a result keeps alive. Torch frees memory in the order of its current stream, so nothing is kept there."""
-    return tensors if stream is not None or phase == "send" else None
 
 
 def _shape(tensor):

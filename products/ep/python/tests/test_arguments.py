@@ -154,15 +154,68 @@ class Dispatches(unittest.TestCase):
         self.refused(gin_ep.GinError, "ginEpDispatch", x, topk.astype(np.float32))
 
     def test_memory_of_another_device(self):
-        """No GPU is needed: the communicator says that it has one."""
+        """No GPU is needed: the calls say that the ranks have one."""
+        x, topk = np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)
+        calls = gin_ep.ep.native().Calls(0, 0, 64)
+        with self.assertRaisesRegex(ValueError, "x is on the CPU, the ranks use GPU 0"):
+            calls.dispatch(x, None, topk, None, None, None, (None,) * 8, None, 1, 0, 0, 3)
 
-        class Gpu:
-            device = 0
+    def test_handles(self):
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                x, topk = np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)
+                received = ep.dispatch(x, topk)
+                for wrong in (received.handle[1:], received.handle[::2], received.src_info):
+                    with self.assertRaisesRegex(ValueError, "handle needs [0-9]+ bytes of uint8 without gaps"):
+                        ep.combine(received.x, wrong, topk)
+                for wrong in (None, 5):
+                    with self.assertRaisesRegex(TypeError, "handle is a"):
+                        ep.combine(received.x, wrong, topk)
 
-        with self.assertRaisesRegex(ValueError, "x is a NumPy array, the ranks use GPU 0"):
-            ep = gin_ep.Ep.__new__(gin_ep.Ep)
-            ep.comm = Gpu()
+        alone(use)
+
+    def test_outputs_of_the_caller(self):
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                x, topk = np.full((2, 32), 0x3F80, np.uint16), np.zeros((2, 1), np.int64)
+                out = ep.empty_like_received(x, 1)
+                self.assertIs(ep.dispatch(x, topk, out=out), out)
+                self.assertEqual(out.count.tolist(), [2, 0, 0, 0])
+                out.count = out.count.astype(np.float32)
+                with self.assertRaisesRegex(gin_ep.GinError, "recvCount"):
+                    ep.dispatch(x, topk, out=out)
+
+        alone(use)
+
+    def test_strides_and_places(self):
+        """x, topk_idx and the rows of combine are copied where the kernels could not read them."""
+
+        def use(comm):
+            with gin_ep.Ep(comm, **SHAPE) as ep:
+                values = np.arange(2 * 32, dtype=np.uint16).reshape(2, 32)
+                x = np.zeros((2, 33), np.uint16)[:, 1:]
+                x[...] = values
+                topk = np.zeros((2, 3), np.int64)[:, ::2]
+                topk[...] = [[0, 1], [1, 2]]
+                received = ep.dispatch(x, topk)
+                self.assertEqual(received.x[0, 0].tolist(), values[0].tolist())
+                self.assertEqual(received.x[1, :2].tolist(), values.tolist())
+                self.assertEqual(received.count.tolist(), [1, 2, 1, 0])
+                rows = np.zeros(received.x.shape[:2] + (40,), np.uint16)[..., 3:35]
+                rows[0, 0] = 0x3F80
+                once = ep.combine(rows, received, topk[:, :1])
+                self.assertEqual(once.out[0].tolist(), [0x3F80] * 32)
+
+        alone(use)
+
+    def test_a_destroyed_one_in_calls(self):
+        def use(comm):
+            ep = gin_ep.Ep(comm, **SHAPE)
+            ep.destroy()
             ep.dispatch(np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64))
+
+        with self.assertRaisesRegex(ValueError, "the Ep is destroyed"):
+            alone(use)
 
     def test_received_twice(self):
         def use(comm):

@@ -223,7 +223,7 @@ class Parts(unittest.TestCase):
 
     def test_handles_of_other_makers_are_refused(self):
         with self.assertRaisesRegex(TypeError, "low_latency_dispatch"):
-            buffer._with_memory((torch.zeros(()), None, 1, 2, 3))
+            buffer._dispatch_of((torch.zeros(()), None, 1, 2, 3))
 
     def test_reduce(self):
         self.assertEqual(buffer._reduce_of(None, True), "none")

@@ -48,12 +48,14 @@ def require(condition, words):
         raise ValueError(words)
 
 
-def require_rows(name, tensor, sizes):
-    """An error if it is not a tensor of two dimensions, which are [tokens, ...]."""
+def shape_of_rows(name, tensor, sizes):
+    """The shape of a tensor of two dimensions, [tokens, ...]; an error if it is another thing."""
     shape = getattr(tensor, "shape", None)
     if shape is None:
         raise TypeError(f"{name} is a {type(tensor).__name__}: give a tensor, {sizes}")
-    require(len(shape) == 2, f"{name} has the shape {list(shape)}: give a tensor, {sizes}")
+    if len(shape) != 2:
+        raise ValueError(f"{name} has the shape {list(shape)}: give a tensor, {sizes}")
+    return shape
 
 
 def names_unknown_keywords(function):
@@ -62,8 +64,8 @@ def names_unknown_keywords(function):
 
     @functools.wraps(function)
     def checked(*arguments, **keywords):
-        unknown = [name for name in keywords if name not in known]
-        if unknown:
+        if not known.issuperset(keywords):
+            unknown = [name for name in keywords if name not in known]
             words = [f"{name} ({NEWER[name]})" if name in NEWER else name for name in unknown]
             raise TypeError(f"{function.__qualname__}() of gin_ep.deep_ep has no argument {', '.join(words)}")
         return function(*arguments, **keywords)

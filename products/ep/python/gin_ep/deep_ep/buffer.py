@@ -11,30 +11,19 @@ import torch
 from .. import ep
 from .._abi import GinError
 from ..comm import Communicator
-from ._arguments import NamesAbsent, absent, names_unknown_keywords, require, require_rows
+from ._arguments import NamesAbsent, absent, names_unknown_keywords, require, shape_of_rows
 from .utils import EventHandle, EventOverlap
 
 _TYPICAL_TOPK = 8
+_REDUCES = {name: name for name in ep.REDUCES}
 
 
-class LowLatencyHandle(tuple):
-    """(src_info, layout_range, num_max_dispatch_tokens_per_rank, hidden, num_experts), as in DeepEP V1.
+def _dispatch_of(handle):
+    """(memory of the dispatch, its Ep, whether it has sent weights): an attribute of the handle's first tensor.
 
-    memory: what the C library keeps of the dispatch. ep: the Ep that made it. weighted: dispatch has sent weights.
+    So a caller may put the handle's values into a tuple of its own.
     """
-
-    def __new__(cls, values, memory, made_by, weighted):
-        handle = super().__new__(cls, values)
-        handle.memory, handle.ep, handle.weighted = memory, made_by, weighted
-        # A caller may put the five values into a tuple of its own: combine then finds the rest here.
-        values[0]._gin_ep_handle = handle
-        return handle
-
-
-def _with_memory(handle):
-    if isinstance(handle, LowLatencyHandle):
-        return handle
-    found = getattr(handle[0], "_gin_ep_handle", None) if isinstance(handle, (tuple, list)) and handle else None
+    found = getattr(handle[0], "_gin_ep_dispatch", None) if isinstance(handle, (tuple, list)) and handle else None
     if found is None:
         raise TypeError("the handle is not one of low_latency_dispatch()")
     return found
@@ -55,10 +44,8 @@ def _timeout():
 def _reduce_of(keyword, weighted):
     """combine's reduce: by the keyword, else by GIN_EP_COMBINE, which applies where dispatch had weights."""
     if keyword is None:
-        wanted = os.environ.get("GIN_EP_COMBINE", "none")
-        ep.choose(ep.REDUCES, wanted, "GIN_EP_COMBINE")
-        return wanted if weighted else "none"
-    ep.choose(ep.REDUCES, keyword, "reduce")
+        return ep.choose(_REDUCES, os.environ.get("GIN_EP_COMBINE", "none"), "GIN_EP_COMBINE") if weighted else "none"
+    ep.choose(_REDUCES, keyword, "reduce")
     if keyword == "rank" and not weighted:
         raise ValueError('reduce="rank" needs the weights in the dispatch: low_latency_dispatch(topk_weights=...)')
     return keyword
@@ -188,16 +175,17 @@ class Buffer(metaclass=NamesAbsent):
 
     def _ep(self, num_tokens, hidden, num_experts, num_topk):
         """The Ep of a shape, made at its first use."""
-        require(self.low_latency_mode, "Buffer was made without low_latency_mode=True")
         shape = num_tokens, hidden, num_experts, num_topk
-        if shape not in self._eps:
+        found = self._eps.get(shape)
+        if found is None:
+            require(self.low_latency_mode, "Buffer was made without low_latency_mode=True")
             if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
                 raise RuntimeError(
                     "the first low_latency_dispatch() of a shape takes memory and cannot be captured in a graph: "
                     "call it once before the capture"
                 )
-            self._eps[shape] = self._make(*shape)
-        return self._eps[shape]
+            found = self._eps[shape] = self._make(*shape)
+        return found
 
     def _make(self, num_tokens, hidden, num_experts, num_topk):
         made = ep.Ep(
@@ -243,35 +231,26 @@ class Buffer(metaclass=NamesAbsent):
         """
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         require(not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale")
-        require_rows("x", x, "[tokens, hidden] bfloat16")
-        require_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
-        require(x.dtype == torch.bfloat16, f"x is {x.dtype}, not bfloat16")
-        made = self._ep(num_max_dispatch_tokens_per_rank, x.shape[1], num_experts, topk_idx.shape[1])
-
-        def launch(stream):
-            return made.dispatch(
-                x,
-                topk_idx,
-                topk_weights,
-                fp8=use_fp8,
-                scales="ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32",
-                phase="send" if return_recv_hook else "both",
-                stats=cumulative_local_expert_recv_stats,
-                wait_cost=dispatch_wait_recv_cost_stats,
-                out=made.empty_like_received(x, topk_idx.shape[1], use_fp8, "ue8m0" if use_ue8m0 else "f32"),
-                stream=stream,
-            )
-
-        received, event = self._on_stream(launch, async_finish)
-        event.extra_tensors = (x, topk_idx, topk_weights, received) if async_finish else None
-        values = (
-            received.src_info,
-            received.layout_range,
-            num_max_dispatch_tokens_per_rank,
-            x.shape[1],
-            num_experts,
+        _, hidden = shape_of_rows("x", x, "[tokens, hidden] bfloat16")
+        _, topk = shape_of_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
+        if x.dtype != torch.bfloat16:
+            raise ValueError(f"x is {x.dtype}, not bfloat16")
+        made = self._ep(num_max_dispatch_tokens_per_rank, hidden, num_experts, topk)
+        received = made.dispatch(
+            x,
+            topk_idx,
+            topk_weights,
+            fp8=use_fp8,
+            scales="ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32",
+            phase="send" if return_recv_hook else "both",
+            stats=cumulative_local_expert_recv_stats,
+            wait_cost=dispatch_wait_recv_cost_stats,
+            stream=self._stream_after_current() if async_finish else None,
         )
-        handle = LowLatencyHandle(values, received.handle, made, topk_weights is not None)
+        event = self._event((x, topk_idx, topk_weights, received)) if async_finish else EventOverlap()
+        src_info = received.src_info
+        src_info._gin_ep_dispatch = received.handle, made, topk_weights is not None
+        handle = src_info, received.layout_range, num_max_dispatch_tokens_per_rank, hidden, num_experts
         recv_x = (received.x, received.scales) if use_fp8 else received.x
         return recv_x, received.count, handle, event, received.receive if return_recv_hook else None
 
@@ -298,41 +277,39 @@ class Buffer(metaclass=NamesAbsent):
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         if use_logfmt:
             raise NotImplementedError("gin_ep.deep_ep has no LogFMT combine: call with use_logfmt=False")
-        require_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
-        handle = _with_memory(handle)
-        reduce = _reduce_of(reduce, handle.weighted)
-
-        def launch(stream):
-            return handle.ep.combine(
-                x,
-                handle.memory,
-                topk_idx,
-                topk_weights,
-                reduce=reduce,
-                phase="send" if return_recv_hook else "both",
-                wait_cost=combine_wait_recv_cost_stats,
-                out=out,
-                stream=stream,
-            )
-
-        combined, event = self._on_stream(launch, async_finish)
-        event.extra_tensors = (x, topk_idx, topk_weights, handle, combined) if async_finish else None
+        memory, made, weighted = _dispatch_of(handle)
+        shape_of_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
+        combined = made.combine(
+            x,
+            memory,
+            topk_idx,
+            topk_weights,
+            reduce=_reduce_of(reduce, weighted),
+            phase="send" if return_recv_hook else "both",
+            wait_cost=combine_wait_recv_cost_stats,
+            out=out,
+            stream=self._stream_after_current() if async_finish else None,
+        )
+        event = self._event((x, topk_idx, topk_weights, handle, combined)) if async_finish else EventOverlap()
         return combined.out, event, combined.receive if return_recv_hook else None
 
-    def _on_stream(self, launch, async_finish):
-        """Launches on the current stream, or with async_finish on the communication stream, which waits for it."""
-        if not async_finish:
-            return launch(None), EventOverlap()
+    def _stream_after_current(self):
+        """The communication stream, which waits for the current stream; None on host threads."""
         if self._device.type != "cuda":
-            return launch(None), EventOverlap(EventHandle())
+            return None
         comm_stream = self.get_comm_stream()
         comm_stream.wait_stream(torch.cuda.current_stream(self._device))
-        result = launch(comm_stream.cuda_stream)
-        return result, EventOverlap(EventHandle(comm_stream))
+        return comm_stream.cuda_stream
+
+    def _event(self, tensors):
+        """The EventOverlap of a call on the communication stream, which uses `tensors`."""
+        stream = self.get_comm_stream() if self._device.type == "cuda" else None
+        return EventOverlap(EventHandle(stream), tensors)
 
     def get_next_low_latency_combine_buffer(self, handle):
         """A tensor for the experts' rows, [local experts, ranks * max_tokens, hidden] bf16."""
-        src_info, _, _, hidden, _ = _with_memory(handle)
+        _dispatch_of(handle)
+        src_info, _, _, hidden, _ = handle
         return torch.empty(tuple(src_info.shape) + (hidden,), dtype=torch.bfloat16, device=src_info.device)
 
     def low_latency_update_mask_buffer(self, rank_to_mask, mask=False):
