@@ -118,16 +118,18 @@ class NumpyMaker:
         *others, rows, columns = shape
         return self.empty((*others, columns, rows), dtype).swapaxes(-1, -2)
 
-    def later(self, shape, dtype):
-        """A function that makes such an array."""
-        return functools.partial(self.empty, shape, dtype)
-
-    def later_columns(self, shape, dtype):
-        return functools.partial(self.columns, shape, dtype)
-
-    def later_any(self, dtype):
-        """A function of the shape."""
+    def rows(self, dtype):
+        """A function that makes arrays of a shape."""
         return functools.partial(self.empty, dtype=dtype)
+
+    def again(self, array):
+        """A function that makes arrays like `array`, which is new."""
+        return functools.partial(_numpy_like, array)
+
+
+def _numpy_like(array):
+    make = NumpyMaker()
+    return (make.empty if array.flags.c_contiguous else make.columns)(array.shape, array.dtype)
 
 
 class TorchMaker:
@@ -136,21 +138,25 @@ class TorchMaker:
     names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn"}
 
     def __init__(self, device):
-        self.device = device
+        self.device = _torch().device(device)
 
-    def _like(self, dtype):
-        return {"dtype": getattr(_torch(), self.names.get(dtype, dtype)), "device": self.device}
+    def _type(self, dtype):
+        return getattr(_torch(), self.names.get(dtype, dtype))
 
-    def later(self, shape, dtype):
-        return functools.partial(_torch().empty, tuple(shape), **self._like(dtype))
+    def empty(self, shape, dtype):
+        return _torch().empty(tuple(shape), dtype=self._type(dtype), device=self.device)
 
-    def later_columns(self, shape, dtype):
-        outer, rows, columns = shape
-        strides = (rows * columns, 1, rows)
-        return functools.partial(_torch().empty_strided, tuple(shape), strides, **self._like(dtype))
+    def columns(self, shape, dtype):
+        *others, rows, columns = shape
+        return self.empty((*others, columns, rows), dtype).transpose(-1, -2)
 
-    def later_any(self, dtype):
-        return functools.partial(_torch().empty, **self._like(dtype))
+    def rows(self, dtype):
+        return functools.partial(_torch().empty, dtype=self._type(dtype), device=self.device)
+
+    def again(self, tensor):
+        """empty_like() takes half the time of empty(); the tensor that it looks at keeps no memory."""
+        tensor.untyped_storage().resize_(0)
+        return functools.partial(_torch().empty_like, tensor)
 
 
 def current_stream(tensor):

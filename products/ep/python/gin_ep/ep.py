@@ -263,7 +263,9 @@ class Ep:
         found = self._outputs.get(key)
         if found is None:
             choose(LAYOUTS, layout, "layout"), choose(SCALES, scales, "scales")
-            found = self._outputs[key] = self._make_outputs(self._maker(x), *key[1:])
+            make = self._maker(x)
+            made = self._made(make, *key[1:])
+            found = self._outputs[key] = tuple(make.again(one) if one is not None else None for one in made)
         return found
 
     def _maker(self, x):
@@ -271,29 +273,26 @@ class Ep:
             return _tensor.NumpyMaker()
         return _tensor.TorchMaker("cpu" if self.comm.device is None else f"cuda:{self.comm.device}")
 
-    def _make_outputs(self, make, hidden, topk, fp8, scales, layout):
+    def _made(self, make, hidden, topk, fp8, scales, layout):
+        """New outputs of a dispatch."""
         info, expert_major = self.info, layout == "expert"
         rows = (info.localExperts, info.recvRows) if expert_major else (info.nRanks, info.maxTokens)
-        out_scales = None
-        if fp8:
-            groups = -(-hidden // GROUP)
-            words, kind = (-(-groups // 4), "int32") if scales == "ue8m0" else (groups, "float32")
-            out_scales = make.later_columns(rows + (words,), kind)
+        groups = -(-hidden // GROUP)
+        words, kind = (-(-groups // 4), "int32") if scales == "ue8m0" else (groups, "float32")
         return (
-            make.later(rows + (hidden,), "e4m3" if fp8 else "bf16"),
-            out_scales,
-            make.later(rows[:1], "int32"),
-            make.later(rows, "int32"),
-            make.later((info.localExperts, info.nRanks), "int64") if expert_major else None,
-            None if expert_major else make.later(rows + (topk,), "int32"),
-            None if expert_major else make.later(rows + (topk,), "float32"),
-            make.later((info.handleBytes,), "uint8"),
+            make.empty(rows + (hidden,), "e4m3" if fp8 else "bf16"),
+            make.columns(rows + (words,), kind) if fp8 else None,
+            make.empty(rows[:1], "int32"),
+            make.empty(rows, "int32"),
+            make.empty((info.localExperts, info.nRanks), "int64") if expert_major else None,
+            None if expert_major else make.empty(rows + (topk,), "int32"),
+            None if expert_major else make.empty(rows + (topk,), "float32"),
+            make.empty((info.handleBytes,), "uint8"),
         )
 
     def empty_like_received(self, x, topk, fp8=False, scales="f32", layout="expert"):
         """A Dispatched with new tensors of the kind of x, on the ranks' device. Scales are column-major."""
-        functions = self._make_outputs(self._maker(x), x.shape[1], topk, fp8, scales, layout)
-        return Dispatched(*(make and make() for make in functions))
+        return Dispatched(*self._made(self._maker(x), x.shape[1], topk, fp8, scales, layout))
 
     def combine(
         self,
@@ -317,7 +316,7 @@ class Ep:
         reduce        "none": the token's rank adds all rows, in f32, rounded once. "rank": each rank adds its
                       rows by the weights that dispatch() has sent, rounds to bf16, and sends one row
         """
-        make = self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).later_any("bf16"))
+        make = self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).rows("bf16"))
         out, call = self.calls.combine(
             x,
             _memory_of(handle),
