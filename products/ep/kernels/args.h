@@ -188,7 +188,7 @@ struct epCallArgs {
 	uint32_t xScalesUe8m0; /* `scales` are exponents */
 	uint32_t indexBytes;   /* 4 or 8 */
 	uint32_t longList;     /* EpMakeList and EpCountList have run */
-	uint32_t pad;
+	uint32_t phase;	       /* GIN_EP_SEND, _RECV or _BOTH: what the kernel does */
 	struct epHandle *handle;
 	struct epRowsOf x, recvX, out;
 	struct epScalesOf scales, recvScales;

@@ -37,13 +37,14 @@ public:
 		       (1 + 2 * plan.nRanks) * sizeof(uint32_t);
 	}
 
-	GIN_FN void run()
+	/* In a kernel that does not send. False: an earlier call has failed, and nothing is done. */
+	GIN_FN bool enter(uint32_t *sent)
 	{
 		if (stopped())
-			return;
+			return false;
 		giveCredits<direct>(ginEpCallCombineRecv);
-		begin();
-		receive(epWordLoad(&call.handle->epoch[1]), false);
+		*sent = epWordLoad(&call.handle->epoch[1]);
+		return true;
 	}
 
 	/*

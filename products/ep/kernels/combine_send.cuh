@@ -114,13 +114,6 @@ public:
 		       plan.nRanks * sizeof(uint32_t);
 	}
 
-	GIN_FN void run()
-	{
-		uint32_t sent;
-		if (send(true, &sent))
-			signal();
-	}
-
 	/*
 	 * After send(): signals the rows. All threads of the block meet in it, and one warp waits
 	 * for their stores.

@@ -69,14 +69,16 @@ public:
 		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epRowTarget);
 	}
 
-	GIN_FN void run()
+	/* In a kernel that does not send. False: an earlier call has failed, and nothing is done. */
+	GIN_FN bool enter(uint32_t *sent)
 	{
 		if (stopped())
-			return;
+			return false;
 		giveCredits<direct>(ginEpCallDispatchRecv);
 		begin();
 		sync();
-		receive(epWordLoad(&call.handle->epoch[0]), false);
+		*sent = epWordLoad(&call.handle->epoch[0]);
+		return true;
 	}
 
 	/*

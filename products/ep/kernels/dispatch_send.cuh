@@ -89,13 +89,6 @@ public:
 		       2 * GIN_EP_MAX_TOPK * sizeof(epTarget);
 	}
 
-	GIN_FN void run()
-	{
-		uint32_t sent;
-		if (send(true, &sent))
-			signal();
-	}
-
 	/*
 	 * After send(): signals the rows. All threads of the block meet in it, and one warp waits
 	 * for their stores.

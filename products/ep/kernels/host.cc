@@ -16,7 +16,7 @@ struct HostVariant {
 	size_t (*scratch)(const epPlan &plan);
 };
 
-#define HOST_VARIANT(name, ...) {runHost<__VA_ARGS__>, __VA_ARGS__::scratchBytes},
+#define HOST_VARIANT(name, function, ...) {runHost<__VA_ARGS__>, __VA_ARGS__::scratchBytes},
 const HostVariant variants[] = {EP_VARIANTS(HOST_VARIANT)};
 #undef HOST_VARIANT
 

@@ -11,11 +11,14 @@ extern "C" __global__ void EP_ABI_ENTRY(GIN_DEVICE_ABI)()
 {
 }
 
-#define EP_ENTRY(name, ...)                                                                        \
-	extern "C" __global__ void __launch_bounds__(512, 2)                                       \
-		gin_ep_##name(const __grid_constant__ epArgs args)                                 \
+extern __shared__ __align__(16) char epShared[];
+
+#define EP_ENTRY(name, function, ...)                                                              \
+	namespace gin_ep::name                                                                     \
 	{                                                                                          \
-		extern __shared__ __align__(16) char shared[];                                     \
-		epRun<__VA_ARGS__>(args, shared);                                                  \
+	__global__ void __launch_bounds__(512, 2) function(const __grid_constant__ epArgs args)    \
+	{                                                                                          \
+		epRun<__VA_ARGS__>(args, epShared);                                                \
+	}                                                                                          \
 	}
 EP_VARIANTS(EP_ENTRY)

@@ -44,6 +44,49 @@ public:
 	}
 };
 
+/*
+ * The send, the receive or both, by call.phase. Both in one kernel need direct peers: see EpBoth. A
+ * send and its receive are one kernel, launched twice, so that profiles have one name.
+ */
+template <class Send, class Recv> class EpPhases : public EpBlock
+{
+	char *const shared;
+
+public:
+	GIN_FN EpPhases(const epArgs &a, char *s) : EpBlock(a, s), shared(s) {}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		const size_t a = Send::scratchBytes(plan),
+			     b = (plan.allDirect ? Send::keptBytes(plan) : 0) +
+				 Recv::scratchBytes(plan);
+		return a > b ? a : b;
+	}
+
+	GIN_FN void run()
+	{
+		const bool receives = call.phase & GIN_EP_RECV, sends = call.phase & GIN_EP_SEND;
+		Recv recv(args, shared + (sends && receives ? Send::keptBytes(plan) : 0));
+		uint32_t epoch;
+		if (sends) {
+			Send send(args, shared);
+			if (!send.send(!receives, &epoch))
+				return;
+			if (receives)
+				recv.begin();
+			send.signal();
+			if (!receives)
+				return;
+		} else if (!recv.enter(&epoch)) {
+			return;
+		}
+		recv.receive(epoch, sends);
+	}
+};
+
+template <template <class, class> class Phases, bool direct, uint32_t reduce> using EpCombine =
+	Phases<EpCombineSend<direct, reduce>, EpCombineRecv<direct, reduce>>;
+
 template <class Kernel> GIN_FN void epRun(const epArgs &args, char *shared)
 {
 	Kernel kernel(args, shared);

@@ -1,44 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * variants.h - the kernels: X(name, class in kernels.cuh)
+ * variants.h - the kernels: X(name, function, class in kernels.cuh)
  *
- * The entry point of a variant in the fatbin is gin_ep_NAME.
+ * The entry point of a variant in the fatbin is gin_ep::NAME::FUNCTION(epArgs). Profiles of a call
+ * have one kernel, whose name has "dispatch" or "combine" in it: DeepEP's tests ask for that.
  */
 #ifndef GIN_EP_VARIANTS_H
 #define GIN_EP_VARIANTS_H
 
 #define EP_VARIANTS(X)                                                                             \
-	X(MakeList, EpMakeList)                                                                    \
-	X(CountList, EpCountList)                                                                  \
-	X(SendDirectBf16, EpDispatchSend<true, epCastNone>)                                        \
-	X(SendDirectToF8, EpDispatchSend<true, epCastToF8>)                                        \
-	X(SendDirectF8, EpDispatchSend<true, epCastF8>)                                            \
-	X(SendMixedBf16, EpDispatchSend<false, epCastNone>)                                        \
-	X(SendMixedToF8, EpDispatchSend<false, epCastToF8>)                                        \
-	X(SendMixedF8, EpDispatchSend<false, epCastF8>)                                            \
-	X(BothBf16, EpBoth<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>>)                \
-	X(BothToF8, EpBoth<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>>)                \
-	X(BothF8, EpBoth<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>>)                    \
-	X(PlainBf16, EpBoth<EpDispatchSend<true, epCastNone, true>, EpDispatchRecv<true, true>>)   \
-	X(PlainToF8, EpBoth<EpDispatchSend<true, epCastToF8, true>, EpDispatchRecv<true, true>>)   \
-	X(PlainF8, EpBoth<EpDispatchSend<true, epCastF8, true>, EpDispatchRecv<true, true>>)       \
-	X(RecvDirect, EpDispatchRecv<true>)                                                        \
-	X(RecvMixed, EpDispatchRecv<false>)                                                        \
-	X(CombineDirectRank, EpCombineSend<true, GIN_EP_REDUCE_RANK>)                              \
-	X(CombineDirectNone, EpCombineSend<true, GIN_EP_REDUCE_NONE>)                              \
-	X(CombineMixedRank, EpCombineSend<false, GIN_EP_REDUCE_RANK>)                              \
-	X(CombineMixedNone, EpCombineSend<false, GIN_EP_REDUCE_NONE>)                              \
-	X(SumDirectRank, EpCombineRecv<true, GIN_EP_REDUCE_RANK>)                                  \
-	X(SumDirectNone, EpCombineRecv<true, GIN_EP_REDUCE_NONE>)                                  \
-	X(SumMixedRank, EpCombineRecv<false, GIN_EP_REDUCE_RANK>)                                  \
-	X(SumMixedNone, EpCombineRecv<false, GIN_EP_REDUCE_NONE>)                                  \
-	X(CombineBothRank, EpBoth<EpCombineSend<true, GIN_EP_REDUCE_RANK>,                         \
-				  EpCombineRecv<true, GIN_EP_REDUCE_RANK>>)                        \
-	X(CombineBothNone, EpBoth<EpCombineSend<true, GIN_EP_REDUCE_NONE>,                         \
-				  EpCombineRecv<true, GIN_EP_REDUCE_NONE>>)                        \
-	X(Mask, EpMask)                                                                            \
-	X(Flush, EpFlush)                                                                          \
-	X(Reset, EpReset)
+	X(MakeList, list, EpMakeList)                                                              \
+	X(CountList, list, EpCountList)                                                            \
+	X(DirectBf16, dispatch, EpPhases<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>>)  \
+	X(DirectToF8, dispatch, EpPhases<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>>)  \
+	X(DirectF8, dispatch, EpPhases<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>>)      \
+	X(PlainBf16, dispatch,                                                                     \
+	  EpBoth<EpDispatchSend<true, epCastNone, true>, EpDispatchRecv<true, true>>)              \
+	X(PlainToF8, dispatch,                                                                     \
+	  EpBoth<EpDispatchSend<true, epCastToF8, true>, EpDispatchRecv<true, true>>)              \
+	X(PlainF8, dispatch,                                                                       \
+	  EpBoth<EpDispatchSend<true, epCastF8, true>, EpDispatchRecv<true, true>>)                \
+	X(MixedBf16, dispatch, EpPhases<EpDispatchSend<false, epCastNone>, EpDispatchRecv<false>>) \
+	X(MixedToF8, dispatch, EpPhases<EpDispatchSend<false, epCastToF8>, EpDispatchRecv<false>>) \
+	X(MixedF8, dispatch, EpPhases<EpDispatchSend<false, epCastF8>, EpDispatchRecv<false>>)     \
+	X(DirectRank, combine, EpCombine<EpPhases, true, GIN_EP_REDUCE_RANK>)                      \
+	X(DirectNone, combine, EpCombine<EpPhases, true, GIN_EP_REDUCE_NONE>)                      \
+	X(BothRank, combine, EpCombine<EpBoth, true, GIN_EP_REDUCE_RANK>)                          \
+	X(BothNone, combine, EpCombine<EpBoth, true, GIN_EP_REDUCE_NONE>)                          \
+	X(MixedRank, combine, EpCombine<EpPhases, false, GIN_EP_REDUCE_RANK>)                      \
+	X(MixedNone, combine, EpCombine<EpPhases, false, GIN_EP_REDUCE_NONE>)                      \
+	X(Mask, control, EpMask)                                                                   \
+	X(Flush, control, EpFlush)                                                                 \
+	X(Reset, control, EpReset)
 
 #define EP_VARIANT_NUMBER(name, ...) epVariant##name,
 enum epVariant { EP_VARIANTS(EP_VARIANT_NUMBER) EP_VARIANT_COUNT };

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* kernels.S: the fatbin; empty in a build without nvcc. */
 extern const char epFatbin[], epFatbinEnd[];
@@ -35,8 +36,10 @@ static ginResult_t failed(const struct epGpu *gpu, const char *what, int result)
 			return failed(gpu, #call, driverResult);                                   \
 	} while (0)
 
-static const char *const names[] = {
-#define EP_NAME(name, ...) "gin_ep_" #name,
+static const struct {
+	const char *name, *function;
+} variants[] = {
+#define EP_NAME(name, function, ...) {#name, #function},
 	EP_VARIANTS(EP_NAME)
 #undef EP_NAME
 };
@@ -63,9 +66,13 @@ static ginResult_t checkAbi(struct epGpu *gpu)
  */
 static ginResult_t loadKernel(struct epGpu *gpu, int variant)
 {
+	const char *name = variants[variant].name, *of = variants[variant].function;
 	epFunction function;
+	char mangled[96]; /* gin_ep::NAME::FUNCTION(epArgs) */
 
-	DRIVER(gpu, libraryGetKernel, &gpu->kernel[variant], gpu->library, names[variant]);
+	snprintf(mangled, sizeof(mangled), "_ZN6gin_ep%zu%s%zu%sE6epArgs", strlen(name), name,
+		 strlen(of), of);
+	DRIVER(gpu, libraryGetKernel, &gpu->kernel[variant], gpu->library, mangled);
 	DRIVER(gpu, kernelGetFunction, &function, gpu->kernel[variant]);
 	if (gpu->driver->funcLoad)
 		DRIVER(gpu, funcLoad, function);
@@ -209,5 +216,5 @@ ginResult_t epGpuLaunch(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint
 		return result;
 	int launched = gpu->driver->launchKernelEx(&config, gpu->kernel[variant], parameters, NULL);
 	leave(gpu);
-	return launched ? failed(gpu, names[variant], launched) : ginSuccess;
+	return launched ? failed(gpu, variants[variant].name, launched) : ginSuccess;
 }

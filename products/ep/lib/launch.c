@@ -145,21 +145,21 @@ static int isPlain(ginEp_t ep, const struct epCallArgs *call)
 	       call->indexBytes == 8 && call->layout == GIN_EP_EXPERT_MAJOR;
 }
 
-static uint32_t sendVariant(ginEp_t ep, const struct epCallArgs *call, int both)
+static uint32_t dispatchVariant(ginEp_t ep, const struct epCallArgs *call)
 {
-	uint32_t first = !ep->args.plan.allDirect ? epVariantSendMixedBf16
-			 : !both		  ? epVariantSendDirectBf16
-			 : isPlain(ep, call)	  ? epVariantPlainBf16
-						  : epVariantBothBf16;
+	uint32_t first = !ep->args.plan.allDirect			   ? epVariantMixedBf16
+			 : call->phase == GIN_EP_BOTH && isPlain(ep, call) ? epVariantPlainBf16
+									   : epVariantDirectBf16;
 
 	if (call->rows == GIN_EP_ROWS_BF16)
 		return first;
 	return first + (call->xIsF8 ? 2 : 1);
 }
 
-/* The send; `both`: and the receive, in one kernel. */
-static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, int both, void *stream)
+/* The send; call->phase: and the receive, in one kernel. */
+static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, void *stream)
 {
+	int both = call->phase == GIN_EP_BOTH;
 	uint32_t blocks = call->tokens + ep->args.plan.nRanks + 1; /* see countsOf() */
 	ginResult_t result = sendBegin(&ep->dispatches, call->handle, "ginEpDispatch");
 
@@ -167,7 +167,7 @@ static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, int b
 		blocks = recvBlocks(ep, call->tokens);
 	if (result || (result = countList(ep, call, stream)))
 		return result;
-	result = epLaunch(ep, sendVariant(ep, call, both), blocks, blockFor(call), call, stream);
+	result = epLaunch(ep, dispatchVariant(ep, call), blocks, blockFor(call), call, stream);
 	if (!result)
 		sendDone(&ep->dispatches, both ? NULL : call->handle);
 	return result;
@@ -175,12 +175,31 @@ static ginResult_t dispatchSend(ginEp_t ep, const struct epCallArgs *call, int b
 
 static ginResult_t dispatchRecv(ginEp_t ep, const struct epCallArgs *call, void *stream)
 {
-	uint32_t variant = ep->args.plan.allDirect ? epVariantRecvDirect : epVariantRecvMixed;
 	ginResult_t result = recvDone(&ep->dispatches, call->handle, "ginEpDispatch");
 
 	if (result)
 		return result;
-	return epLaunch(ep, variant, mostRows(ep), blockFor(call), call, stream);
+	return epLaunch(ep, dispatchVariant(ep, call), mostRows(ep), blockFor(call), call, stream);
+}
+
+typedef ginResult_t phaseFn(ginEp_t ep, const struct epCallArgs *call, void *stream);
+
+/* The phases of a call, in one kernel or in two. */
+static ginResult_t runPhases(ginEp_t ep, struct epCallArgs *call, uint32_t phase, phaseFn *send,
+			     phaseFn *receive, void *stream)
+{
+	ginResult_t result = epStopped(ep);
+	int both = fused(ep, phase);
+
+	if (!result && phase & GIN_EP_SEND) {
+		call->phase = both ? GIN_EP_BOTH : GIN_EP_SEND;
+		result = send(ep, call, stream);
+	}
+	if (!result && !both && phase & GIN_EP_RECV) {
+		call->phase = GIN_EP_RECV;
+		result = receive(ep, call, stream);
+	}
+	return result || ep->gpu ? result : epStopped(ep);
 }
 
 ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream)
@@ -190,42 +209,41 @@ ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *str
 
 	if (!ep)
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
-	if ((result = epCheckDispatch(ep, args, &call)) || (result = epStopped(ep)))
+	if ((result = epCheckDispatch(ep, args, &call)))
 		return result;
-	int both = fused(ep, args->phase);
-	if (args->phase & GIN_EP_SEND && (result = dispatchSend(ep, &call, both, stream)))
-		return result;
-	if (!both && args->phase & GIN_EP_RECV && (result = dispatchRecv(ep, &call, stream)))
-		return result;
-	return ep->gpu ? ginSuccess : epStopped(ep);
+	return runPhases(ep, &call, args->phase, dispatchSend, dispatchRecv, stream);
 }
 
-/* The send; `both`: and the receive, in one kernel. */
-static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, int both, void *stream)
+static uint32_t combineVariant(ginEp_t ep, const struct epCallArgs *call)
 {
-	uint32_t variant = !ep->args.plan.allDirect ? epVariantCombineMixedRank
-			   : both		    ? epVariantCombineBothRank
-						    : epVariantCombineDirectRank;
+	uint32_t first = !ep->args.plan.allDirect     ? epVariantMixedRank
+			 : call->phase == GIN_EP_BOTH ? epVariantBothRank
+						      : epVariantDirectRank;
+
+	return first + (call->reduce == GIN_EP_REDUCE_NONE);
+}
+
+/* The send; call->phase: and the receive, in one kernel. */
+static ginResult_t combineSend(ginEp_t ep, const struct epCallArgs *call, void *stream)
+{
 	ginResult_t result = sendBegin(&ep->combines, call->handle, "ginEpCombine");
 
 	if (result)
 		return result;
-	result = epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), combineBlocks(ep),
-			  blockFor(call), call, stream);
+	result = epLaunch(ep, combineVariant(ep, call), combineBlocks(ep), blockFor(call), call,
+			  stream);
 	if (!result)
-		sendDone(&ep->combines, both ? NULL : call->handle);
+		sendDone(&ep->combines, call->phase == GIN_EP_BOTH ? NULL : call->handle);
 	return result;
 }
 
 static ginResult_t combineRecv(ginEp_t ep, const struct epCallArgs *call, void *stream)
 {
-	uint32_t variant = ep->args.plan.allDirect ? epVariantSumDirectRank : epVariantSumMixedRank;
 	ginResult_t result = recvDone(&ep->combines, call->handle, "ginEpCombine");
 
 	if (result)
 		return result;
-	return epLaunch(ep, variant + (call->reduce == GIN_EP_REDUCE_NONE), call->tokens,
-			blockFor(call), call, stream);
+	return epLaunch(ep, combineVariant(ep, call), call->tokens, blockFor(call), call, stream);
 }
 
 ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *stream)
@@ -235,12 +253,7 @@ ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *strea
 
 	if (!ep)
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
-	if ((result = epCheckCombine(ep, args, &call)) || (result = epStopped(ep)))
+	if ((result = epCheckCombine(ep, args, &call)))
 		return result;
-	int both = fused(ep, args->phase);
-	if (args->phase & GIN_EP_SEND && (result = combineSend(ep, &call, both, stream)))
-		return result;
-	if (!both && args->phase & GIN_EP_RECV && (result = combineRecv(ep, &call, stream)))
-		return result;
-	return ep->gpu ? ginSuccess : epStopped(ep);
+	return runPhases(ep, &call, args->phase, combineSend, combineRecv, stream);
 }
