@@ -135,17 +135,12 @@ def measure(module, group, ranks, tokens, rank):
     pair.buffer.destroy()
 
 
-def main(rank, ranks, tokens, modules, port):
+def main(rank, ranks, tokens, module, port):
     torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
     torch.manual_seed(rank)
     group = dist.new_group(list(range(ranks)))
-    if rank == 0:
-        print("| module | tokens | host: dispatch | combine | send | send | pair | with hooks | in a graph | names |")
-        print("|" + "---|" * 10, flush=True)
-    for count in tokens:
-        for module in modules:
-            measure(module, group, ranks, count, rank)
+    measure(module, group, ranks, tokens, rank)
     dist.destroy_process_group()
 
 
@@ -153,5 +148,11 @@ if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     ranks, tokens = int(sys.argv[1]), [int(word) for word in sys.argv[2].split(",")]
-    port = os.environ.get("PORT", str(20000 + os.getpid() % 20000))
-    mp.spawn(main, args=(ranks, tokens, sys.argv[3:] or ["gin_ep.deep_ep"], port), nprocs=ranks)
+    port = int(os.environ.get("PORT", 20000 + os.getpid() % 20000))
+    print("| module | tokens | host: dispatch | combine | send | send | pair | with hooks | in a graph | names |")
+    print("|" + "---|" * 10, flush=True)
+    # Processes of their own for each row: kernels that have been profiled are launched slowly after that.
+    for count in tokens:
+        for module in sys.argv[3:] or ["gin_ep.deep_ep"]:
+            mp.spawn(main, args=(ranks, count, module, port), nprocs=ranks)
+            port += 1
