@@ -34,6 +34,9 @@ setUpModule()
 from gin_ep import deep_ep  # noqa: E402
 from gin_ep.deep_ep import _arguments, buffer  # noqa: E402
 
+if not STANDS_IN:
+    from gin_ep.deep_ep.utils import envs, math, testing  # noqa: F401
+
 tearDownModule()
 
 REQUIRED = inspect.Parameter.empty
@@ -54,6 +57,7 @@ SIGNATURES = {
         ("comm", None),
     ],
     "Buffer.destroy": [],
+    "Buffer.is_sm90_compiled": [],
     "Buffer.set_num_sms": [("new_num_sms", REQUIRED)],
     "Buffer.capture": [],
     "Buffer.get_comm_stream": [],
@@ -236,6 +240,40 @@ class Parts(unittest.TestCase):
     def test_checked_functions_keep_their_names(self):
         self.assertEqual(deep_ep.Buffer.low_latency_combine.__name__, "low_latency_combine")
         self.assertEqual(_arguments.NEWER.keys() & dict(SIGNATURES["Buffer.low_latency_dispatch"]).keys(), set())
+
+
+@unittest.skipIf(STANDS_IN, "there is no torch")
+class OfTheTests(unittest.TestCase):
+    """What DeepEP's own tests import from deep_ep.utils."""
+
+    def test_casts(self):
+        rows = torch.randn(5, 300, generator=torch.Generator().manual_seed(7))
+        rows = (rows * torch.tensor([[1e-3], [1], [30], [0], [9]])).to(torch.bfloat16)
+        codes, scales = math.per_token_cast_to_fp8(rows)
+        self.assertEqual((codes.dtype, codes.shape, scales.shape), (torch.float8_e4m3fn, (5, 300), (5, 3)))
+        back = math.per_token_cast_back(codes, scales)
+        most = rows.abs().amax(dim=1, keepdim=True)
+        self.assertTrue(((back - rows).abs() <= most / 28 * 1.01).all())  # half a step at the end of e4m3
+        self.assertLess(math.calc_diff(back, rows), 1e-3)
+        self.assertEqual(math.calc_diff(rows, rows), 0)
+        exponents = torch.tensor([[127, 128, 126]] * 5, dtype=torch.uint8)
+        words = torch.nn.functional.pad(exponents, (0, 1)).view(torch.int32)
+        powers = torch.tensor([[1.0, 2.0, 0.5]] * 5)
+        self.assertTrue(torch.equal(math.per_token_cast_back(codes, words), math.per_token_cast_back(codes, powers)))
+
+    def test_unique(self):
+        x = torch.tensor([[3, 3, -1, 1], [-1, -1, -1, -1], [0, 1, 2, 3]])
+        math.inplace_unique(x, 4)
+        self.assertEqual(x.tolist(), [[3, 1, -1, -1], [-1] * 4, [3, 2, 1, 0]])
+
+    def test_grouped_scores(self):
+        scores = torch.arange(1.0, 9.0).view(1, 8)
+        chosen = math.create_grouped_scores(scores, torch.tensor([[1, 3]]), 4)
+        self.assertEqual(chosen.tolist(), [[0, 0, 3, 4, 0, 0, 7, 8]])
+
+    def test_numbers(self):
+        self.assertEqual((math.ceil_div(7, 2), math.align(7, 4), math.align(8, 4)), (4, 8, 8))
+        self.assertEqual(math.hash_tensor(torch.tensor([1, -3], dtype=torch.int32)), -2)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,11 @@ class Buffer(metaclass=NamesAbsent):
             self.communicator.destroy()
 
     @staticmethod
+    def is_sm90_compiled():
+        """True: fp8 rows need no special kernels."""
+        return True
+
+    @staticmethod
     def set_num_sms(new_num_sms):
         """Stored in Buffer.num_sms. Low latency uses all SMs."""
         require(new_num_sms % 2 == 0, "the number of SMs must be even")
@@ -336,7 +341,7 @@ class Buffer(metaclass=NamesAbsent):
             for rank, (observed, masked) in enumerate(zip(*made.masks())):
                 out[rank] |= observed or masked
         require(mask_status.numel() == self.group_size, f"mask_status has {mask_status.numel()} values")
-        mask_status.copy_(torch.tensor(out, dtype=mask_status.dtype))
+        mask_status.copy_(torch.tensor(out, dtype=mask_status.dtype, device="cpu"))
 
     def low_latency_clean_mask_buffer(self):
         """Forgets all masks, on this rank. A rank that has missed a call needs reset()."""

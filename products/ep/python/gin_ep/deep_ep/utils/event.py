@@ -3,7 +3,7 @@
 
 import torch
 
-from ._arguments import require
+from .._arguments import require
 
 
 class EventHandle:

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: BSD-3-Clause
-from gin_ep.deep_ep.utils import EventHandle, EventOverlap  # noqa: F401

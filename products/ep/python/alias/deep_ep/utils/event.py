@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+from gin_ep.deep_ep.utils.event import *  # noqa: F403
