@@ -271,6 +271,18 @@ typedef struct ginEpCombineArgs {
 	ginEpTensor_t out;	/* RECV: [T][H] bf16 */
 	ginEpTensor_t waitCost; /* RECV: as in dispatch */
 	ginEpTensor_t bias[2];	/* none */
+	/*
+	 * SEND, expert-major: rows of x may still be written, by a GEMM on another stream. [L][B]
+	 * int32 or uint32: row i of expert e is complete when word [e][i / readyRows] is at least
+	 * readyAt. A writer adds to a word, or stores it, with a release at device scope, after its
+	 * stores to the rows. [L] with readyRows 0: one word for all rows of an expert. No data:
+	 * all rows are complete. A wait for a word ends by config.timeout.
+	 */
+	ginEpTensor_t ready;
+	uint32_t readyRows;
+	uint32_t readyAt; /* 1 or more */
+	uint32_t sms;	  /* most blocks of the kernel, so that a GEMM has the other SMs; 0: all */
+	uint32_t pad2;
 } ginEpCombineArgs_t;
 
 #define GIN_EP_COMBINE_ARGS_INIT                                                                   \
@@ -278,9 +290,7 @@ typedef struct ginEpCombineArgs {
 		sizeof(ginEpCombineArgs_t), GIN_EP_LL, GIN_EP_BOTH, GIN_EP_REDUCE_NONE,            \
 			GIN_EP_EXPERT_MAJOR, 0, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,       \
 			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,                      \
-		{                                                                                  \
-			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR                                         \
-		}                                                                                  \
+			{GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR}, GIN_EP_NO_TENSOR, 0, 0, 0, 0         \
 	}
 
 /*

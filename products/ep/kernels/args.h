@@ -197,7 +197,11 @@ struct epCallArgs {
 	int32_t *recvCount, *srcInfo, *recvStats, *recvTopkIdx;
 	float *recvTopkWeights;
 	int64_t *layoutRange, *waitCost;
-	int32_t maskRank; /* EpMask: a rank and its mask, or -1: clear all */
+	const char *ready; /* combine: words of rows of x; NULL: all rows are complete */
+	int64_t readyOuter, readyInner; /* bytes from expert to expert, from word to word */
+	uint32_t readyRows, readyAt;
+	uint32_t sms, pad; /* most blocks; 0: all */
+	int32_t maskRank;  /* EpMask: a rank and its mask, or -1: clear all */
 	uint32_t maskValue;
 };
 

@@ -37,7 +37,7 @@ public:
 		       (1 + 2 * plan.nRanks) * sizeof(uint32_t);
 	}
 
-	/* In a kernel that does not send. False: an earlier call has failed, and nothing is done. */
+	/* In a kernel that does not send. False: an earlier call has failed. */
 	GIN_FN bool enter(uint32_t *sent)
 	{
 		if (stopped())

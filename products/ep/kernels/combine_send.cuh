@@ -77,8 +77,11 @@ struct epEight {
 	}
 };
 
-/* `direct`: every peer is direct. `reduce`: GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE. */
-template <bool direct, uint32_t reduce> class EpCombineSend : public EpSend
+/*
+ * `direct`: every peer is direct. `reduce`: GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE. `overlaps`:
+ * rows of x may become ready while the kernel runs.
+ */
+template <bool direct, uint32_t reduce, bool overlaps> class EpCombineSend : public EpSend
 {
 	/* The data of a received row that a thread loads. */
 	struct Ahead {
@@ -199,6 +202,8 @@ private:
 		findSources(s, slot, ahead, from);
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
 		sync();
+		if (overlaps && !allReady(from, n))
+			return;
 		sendParts(from, n);
 		if (thread() == 0 && (direct || isDirect(s)))
 			rowsOut[s]++;
@@ -224,7 +229,29 @@ private:
 				   partOf(s, ahead.row, i, k), answer.weight};
 			if (call.layout == GIN_EP_RANK_MAJOR)
 				from[i].x = call.x.data + s * call.x.outer + slot * call.x.inner;
+			if (overlaps && call.ready &&
+			    !awaitRow(answer.row / rows, answer.row % rows))
+				from[i].x = nullptr;
 		}
+	}
+
+	/* Waits until row i of an expert is complete. False: this rank has failed meanwhile. */
+	GIN_FN bool awaitRow(uint32_t expert, uint32_t i) const
+	{
+		const char *word = call.ready + expert * call.readyOuter +
+				   i / call.readyRows * call.readyInner;
+		return static_cast<int32_t>(epReadyLoad(word) - call.readyAt) >= 0 ||
+		       epAwaitReady<direct>(args, word, epoch);
+	}
+
+	/* A row with a part that never became ready is not sent, and its signal is not raised. */
+	GIN_FN bool allReady(const epSource *from, uint32_t n) const
+	{
+		bool all = true;
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; call.ready && i < n; i++)
+			all = all && from[i].x;
+		return all;
 	}
 
 	/* Where part i of a row is written, the row of item k: at the peer, or staged. */

@@ -69,7 +69,7 @@ public:
 		       16 + 2 * GIN_EP_MAX_TOPK * sizeof(epRowTarget);
 	}
 
-	/* In a kernel that does not send. False: an earlier call has failed, and nothing is done. */
+	/* In a kernel that does not send. False: an earlier call has failed. */
 	GIN_FN bool enter(uint32_t *sent)
 	{
 		if (stopped())

@@ -84,8 +84,11 @@ public:
 	}
 };
 
-template <template <class, class> class Phases, bool direct, uint32_t reduce> using EpCombine =
-	Phases<EpCombineSend<direct, reduce>, EpCombineRecv<direct, reduce>>;
+template <bool direct, uint32_t reduce> using EpCombine =
+	EpPhases<EpCombineSend<direct, reduce, true>, EpCombineRecv<direct, reduce>>;
+
+template <uint32_t reduce> using EpCombineBoth =
+	EpBoth<EpCombineSend<true, reduce, false>, EpCombineRecv<true, reduce>>;
 
 template <class Kernel> GIN_FN void epRun(const epArgs &args, char *shared)
 {

@@ -140,6 +140,40 @@ template <bool direct> GIN_FN_COLD void epGiveUp(const epArgs &args)
 	}
 }
 
+/* All later kernels of this rank return at once, and peers stop waiting for it. */
+template <bool direct> GIN_FN_COLD void epStop(const epArgs &args, ginResult_t result)
+{
+	const epPlan &plan = args.plan;
+	if (!epWordSetOnce(&plan.state->failed, result))
+		return;
+	epPageStore(&plan.page->failed, result);
+	if (result != ginErrorAborted)
+		epGiveUp<direct>(args);
+}
+
+/*
+ * One thread waits until the rows of a word are complete: see ginEpCombineArgs_t.ready. False: they
+ * are not, and this rank has failed.
+ */
+template <bool direct>
+GIN_FN_COLD bool epAwaitReady(const epArgs &args, const char *word, uint32_t epoch)
+{
+	const epPlan &plan = args.plan;
+	ginPoll poll = ginPollStart(args.dc, epFrom(args, plan.rank));
+	ginResult_t result = ginSuccess;
+	uint32_t seen;
+	while (seen = epReadyLoad(word), static_cast<int32_t>(seen - args.call.readyAt) < 0) {
+		if (epWordLoad(&plan.state->failed))
+			return false;
+		if ((result = ginPollStep(poll)) == ginSuccess)
+			continue;
+		epRecord(args, ginEpCallCombineSend, -1, result, epoch, args.call.readyAt, seen);
+		epStop<direct>(args, result);
+		return false;
+	}
+	return true;
+}
+
 /*
  * One thread has waited for `rank` without success. GIN_EP_LOST_MASK masks the rank; otherwise, and
  * after ginCommAbort(), all later kernels return at once. epGiveUp() tells the peers.
@@ -155,10 +189,8 @@ template <bool direct> GIN_FN_COLD void epLose(const epArgs &args, uint32_t numb
 	if (plan.onLost == GIN_EP_LOST_MASK && result != ginErrorAborted) {
 		epWordStore(&plan.masked[rank], 1);
 		epPageStore(&plan.pageMasked[rank], 1);
-	} else if (epWordSetOnce(&plan.state->failed, result)) {
-		epPageStore(&plan.page->failed, result);
-		if (result != ginErrorAborted)
-			epGiveUp<direct>(args);
+	} else {
+		epStop<direct>(args, result);
 	}
 }
 

@@ -12,6 +12,7 @@
  *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
  *                                                                Gin::waitValue()
  *   L      a row of another rank              epTagStore()       epTaggedLoad()
+ *   Y      a row of x that a GEMM writes      the caller's GEMM  epReadyLoad()
  */
 #ifndef GIN_EP_MEMORY_CUH
 #define GIN_EP_MEMORY_CUH
@@ -68,6 +69,12 @@ GIN_FN void epTagStore(char *word, uint64_t value)
 GIN_FN uint64_t epTaggedLoad(const char *word)
 {
 	return ginLoad<ginAcquire, ginScopeSystem>(reinterpret_cast<const uint64_t *>(word));
+}
+
+/* Y, acquire end. The GEMM's release is the caller's: ginEpCombineArgs_t.ready. */
+GIN_FN uint32_t epReadyLoad(const char *word)
+{
+	return ginLoad<ginAcquire, ginScopeDevice>(reinterpret_cast<const uint32_t *>(word));
 }
 
 /* No edge: words that publish nothing but themselves, or that a kernel's start and end order. */

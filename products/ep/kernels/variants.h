@@ -23,12 +23,12 @@
 	X(MixedBf16, dispatch, EpPhases<EpDispatchSend<false, epCastNone>, EpDispatchRecv<false>>) \
 	X(MixedToF8, dispatch, EpPhases<EpDispatchSend<false, epCastToF8>, EpDispatchRecv<false>>) \
 	X(MixedF8, dispatch, EpPhases<EpDispatchSend<false, epCastF8>, EpDispatchRecv<false>>)     \
-	X(DirectRank, combine, EpCombine<EpPhases, true, GIN_EP_REDUCE_RANK>)                      \
-	X(DirectNone, combine, EpCombine<EpPhases, true, GIN_EP_REDUCE_NONE>)                      \
-	X(BothRank, combine, EpCombine<EpBoth, true, GIN_EP_REDUCE_RANK>)                          \
-	X(BothNone, combine, EpCombine<EpBoth, true, GIN_EP_REDUCE_NONE>)                          \
-	X(MixedRank, combine, EpCombine<EpPhases, false, GIN_EP_REDUCE_RANK>)                      \
-	X(MixedNone, combine, EpCombine<EpPhases, false, GIN_EP_REDUCE_NONE>)                      \
+	X(DirectRank, combine, EpCombine<true, GIN_EP_REDUCE_RANK>)                                \
+	X(DirectNone, combine, EpCombine<true, GIN_EP_REDUCE_NONE>)                                \
+	X(BothRank, combine, EpCombineBoth<GIN_EP_REDUCE_RANK>)                                    \
+	X(BothNone, combine, EpCombineBoth<GIN_EP_REDUCE_NONE>)                                    \
+	X(MixedRank, combine, EpCombine<false, GIN_EP_REDUCE_RANK>)                                \
+	X(MixedNone, combine, EpCombine<false, GIN_EP_REDUCE_NONE>)                                \
 	X(Mask, control, EpMask)                                                                   \
 	X(Flush, control, EpFlush)                                                                 \
 	X(Reset, control, EpReset)

@@ -2,6 +2,8 @@
 /* check.c - configurations and arguments, before anything is done */
 #include "ep.h"
 
+#include <stddef.h>
+
 #define BAD(...) epFail(ginErrorInvalidArgument, __VA_ARGS__)
 
 static ginResult_t checkExperts(const ginEpConfig_t *c, uint32_t nRanks)
@@ -344,6 +346,49 @@ ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct ep
 	return in->phase & GIN_EP_RECV ? checkRecv(ep, in, call) : ginSuccess;
 }
 
+/* Words that say which rows of x are complete. */
+static ginResult_t checkReady(const struct epPlan *p, const ginEpCombineArgs_t *in,
+			      struct epCallArgs *call)
+{
+	int64_t rows = (int64_t)p->nRanks * p->maxTokens,
+		each = in->readyRows ? in->readyRows : rows;
+	int64_t size[2] = {p->localExperts, (rows + each - 1) / each};
+	int nDims = in->readyRows ? 2 : 1;
+	ginResult_t result = need("ready", &in->ready, ginEpI32, nDims, size);
+
+	if (result)
+		return result;
+	if (in->layout != GIN_EP_EXPERT_MAJOR)
+		return BAD("ready needs GIN_EP_EXPERT_MAJOR: rank-major rows are sums of experts");
+	if (!in->readyAt || in->readyAt > INT32_MAX)
+		return BAD("readyAt is %u, must be 1 to %d", in->readyAt, INT32_MAX);
+	call->ready = in->ready.data;
+	call->readyOuter = in->ready.stride[0] * 4;
+	call->readyInner = in->readyRows ? in->ready.stride[1] * 4 : 0;
+	call->readyRows = (uint32_t)each;
+	call->readyAt = in->readyAt;
+	return ginSuccess;
+}
+
+/*
+ * A struct of a caller that was compiled with another gin_ep.h: fields that the caller does not
+ * have get the values of INIT, which `own` has. Fields that this library does not have must be 0.
+ */
+static ginResult_t takeArgs(const char *name, const void *in, size_t least, void *own, size_t size)
+{
+	const size_t given = in ? *(const size_t *)in : 0;
+	const char *bytes = in;
+
+	if (given < least)
+		return BAD("args is NULL, or args->size is wrong: use %s", name);
+	for (size_t i = size; i < given; i++)
+		if (bytes[i])
+			return epFail(ginErrorUnsupported,
+				      "args has fields of a newer libgin-ep: byte %zu is not 0", i);
+	memcpy(own, in, given < size ? given : size);
+	return ginSuccess;
+}
+
 static ginResult_t checkOut(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call)
 {
 	int64_t ranks[1] = {ep->args.plan.nRanks};
@@ -358,13 +403,15 @@ static ginResult_t checkOut(ginEp_t ep, const ginEpCombineArgs_t *in, struct epC
 	return tokens ? needRows("out", &in->out, ginEpBf16, 2, size, &call->out) : ginSuccess;
 }
 
-ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call)
+ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct epCallArgs *call)
 {
+	const size_t first = offsetof(ginEpCombineArgs_t, ready); /* the size of 0.1.0 */
+	ginEpCombineArgs_t own = GIN_EP_COMBINE_ARGS_INIT, *in = &own;
 	const struct epPlan *p = &ep->args.plan;
 	ginResult_t result;
 
-	if (!in || in->size != sizeof(*in))
-		return BAD("args is NULL, or args->size is wrong: use GIN_EP_COMBINE_ARGS_INIT");
+	if ((result = takeArgs("GIN_EP_COMBINE_ARGS_INIT", given, first, in, sizeof(own))))
+		return result;
 	int ranked = in->layout == GIN_EP_RANK_MAJOR;
 	int64_t size[3] = {ranked ? p->nRanks : p->localExperts,
 			   ranked ? p->maxTokens : (int64_t)p->nRanks * p->maxTokens, 0};
@@ -386,9 +433,12 @@ ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCa
 	if (in->bias[0].data || in->bias[1].data)
 		return epFail(ginErrorUnsupported, "bias is not part of this version");
 	call->reduce = in->reduce;
+	call->sms = in->sms;
 	size[2] = call->hidden;
 	if (in->phase & GIN_EP_SEND && size[0] &&
 	    (result = needRows("x", &in->x, ginEpBf16, 3, size, &call->x)))
+		return result;
+	if (in->phase & GIN_EP_SEND && in->ready.data && (result = checkReady(p, in, call)))
 		return result;
 	return in->phase & GIN_EP_RECV ? checkOut(ep, in, call) : ginSuccess;
 }

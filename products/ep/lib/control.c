@@ -45,7 +45,14 @@ static void describe(const struct epPage *page)
 {
 	const char *call = callNames[page->call < 5 ? page->call : 0];
 
-	if (page->rank < 0)
+	if (page->rank < 0 && page->call == ginEpCallCombineSend)
+		epFail(ginSuccess,
+		       "%s %llu: rows of x were not ready: %s; a word of `ready` is %llu, must be "
+		       "%llu: does the GEMM raise the words of all its blocks?",
+		       call, (unsigned long long)page->epoch,
+		       ginGetErrorString((ginResult_t)page->result), (unsigned long long)page->seen,
+		       (unsigned long long)page->expected);
+	else if (page->rank < 0)
 		epFail(ginSuccess, "%s %llu: topkIdx has the wrong index %lld at position %llu",
 		       call, (unsigned long long)page->epoch, (long long)page->seen,
 		       (unsigned long long)page->expected);

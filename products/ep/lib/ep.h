@@ -64,7 +64,7 @@ void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *firs
 /* check.c: the fields of a configuration, and the arguments of a call as kernels need them. */
 ginResult_t epCheckConfig(const ginEpConfig_t *config, uint32_t nRanks, ginEpConfig_t *own);
 ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call);
-ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call);
+ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct epCallArgs *call);
 
 /* error.c: keeps the sentence for ginEpGetLastError(); returns `result`. */
 ginResult_t epFail(ginResult_t result, const char *format, ...)

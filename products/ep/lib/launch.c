@@ -24,6 +24,8 @@ ginResult_t epLaunch(ginEp_t ep, uint32_t variant, uint32_t grid, uint32_t block
 	ginResult_t result;
 
 	args.call = *call;
+	if (call->sms && call->sms < most)
+		most = call->sms;
 	grid = grid < 1 ? 1 : grid > most ? most : grid;
 	if (ep->gpu)
 		return epGpuLaunch(ep->gpu, variant, grid, block,
@@ -216,9 +218,9 @@ ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *str
 
 static uint32_t combineVariant(ginEp_t ep, const struct epCallArgs *call)
 {
-	uint32_t first = !ep->args.plan.allDirect     ? epVariantMixedRank
-			 : call->phase == GIN_EP_BOTH ? epVariantBothRank
-						      : epVariantDirectRank;
+	uint32_t first = !ep->args.plan.allDirect		      ? epVariantMixedRank
+			 : call->phase == GIN_EP_BOTH && !call->ready ? epVariantBothRank
+								      : epVariantDirectRank;
 
 	return first + (call->reduce == GIN_EP_REDUCE_NONE);
 }

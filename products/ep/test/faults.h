@@ -62,13 +62,6 @@ inline ginEp_t epFor(Rank &r, const Round &round, uint32_t onLost, uint64_t mill
 	return makeEp(r, config);
 }
 
-inline uint64_t handleBytes(ginEp_t ep)
-{
-	ginEpInfo_t info = GIN_EP_INFO_INIT;
-	EP_CHECK(ginEpQuery(ep, &info));
-	return info.handleBytes;
-}
-
 inline ginEpRecord_t recordOf(ginEp_t ep)
 {
 	ginEpRecord_t record = GIN_EP_RECORD_INIT;

@@ -105,13 +105,6 @@ static void check(Rank &r, ginEp_t ep, Batch &batch)
 	batch.checkCombine();
 }
 
-static uint64_t handleBytes(ginEp_t ep)
-{
-	ginEpInfo_t info = GIN_EP_INFO_INIT;
-	EP_CHECK(ginEpQuery(ep, &info));
-	return info.handleBytes;
-}
-
 /* Eager calls; the inputs of combine. No rank allocates memory meanwhile. */
 static void prepare(Rank &r, ginEp_t ep, Batch &batch)
 {

@@ -463,4 +463,33 @@ struct Batch {
 	}
 };
 
+inline uint64_t handleBytes(ginEp_t ep)
+{
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	EP_CHECK(ginEpQuery(ep, &info));
+	return info.handleBytes;
+}
+
+/* The kernels of the rank's stream have ended. */
+inline void wait(Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		CUDA(cudaStreamSynchronize(r.stream));
+#else
+	(void)r;
+#endif
+}
+
+/* The stream's kernels have ended, without an error. */
+inline void finish(Rank &r, ginEp_t ep)
+{
+	wait(r);
+	ginEpRecord_t record = GIN_EP_RECORD_INIT;
+	EP_CHECK(ginEpGetAsyncError(ep, &record));
+	if (record.valid)
+		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
+	EXPECT(!record.valid);
+}
+
 #endif

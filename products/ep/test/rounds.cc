@@ -59,29 +59,6 @@ static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false, uint32
 	return makeEp(r, config);
 }
 
-static uint64_t handleBytes(ginEp_t ep)
-{
-	ginEpInfo_t info = GIN_EP_INFO_INIT;
-	EP_CHECK(ginEpQuery(ep, &info));
-	return info.handleBytes;
-}
-
-/* The stream's kernels have ended, without an error. */
-static void finish(Rank &r, ginEp_t ep)
-{
-#ifdef __CUDACC__
-	if (r.device >= 0)
-		CUDA(cudaStreamSynchronize(r.stream));
-#else
-	(void)r;
-#endif
-	ginEpRecord_t record = GIN_EP_RECORD_INIT;
-	EP_CHECK(ginEpGetAsyncError(ep, &record));
-	if (record.valid)
-		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
-	EXPECT(!record.valid);
-}
-
 static void both(Rank &r, ginEp_t ep, Batch &batch)
 {
 	EP_CHECK(batch.runDispatch(ep, GIN_EP_BOTH));

@@ -18,6 +18,7 @@ _TYPES = {
     "float8_e4m3fn": _abi.F8_E4M3,
     "uint8": _abi.F8_E4M3,
     "int32": _abi.I32,
+    "uint32": _abi.I32,
     "int64": _abi.I64,
 }
 

@@ -307,6 +307,10 @@ class Ep:
         wait_cost=None,
         out=None,
         stream=None,
+        ready=None,
+        ready_rows=0,
+        ready_at=1,
+        sms=0,
     ):
         """Sends the experts' rows back; out[t] is the sum of weight * row over the experts of token t.
 
@@ -315,6 +319,10 @@ class Ep:
         topk_idx, topk_weights    as in dispatch(); weights are 1 if there are none
         reduce        "none": the token's rank adds all rows, in f32, rounded once. "rank": each rank adds its
                       rows by the weights that dispatch() has sent, rounds to bf16, and sends one row
+        ready         int32 words, zeros when the call is made, if a GEMM on another stream still writes x:
+                      [own experts, words], row i of an expert is complete when its word i // ready_rows is at
+                      least ready_at; or [own experts] with ready_rows=0
+        sms           most blocks of the kernel, so that a GEMM finds free SMs; 0: all
         """
         make = self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).rows("bf16"))
         out, call = self.calls.combine(
@@ -322,13 +330,17 @@ class Ep:
             _memory_of(handle),
             topk_idx,
             topk_weights,
-            out,
+            ready,
             wait_cost,
+            out,
             make,
             stream,
             choose(REDUCES, reduce, "reduce"),
             choose(LAYOUTS, layout, "layout"),
             choose(PHASES, phase, "phase"),
+            ready_rows,
+            ready_at,
+            sms,
         )
         return Combined(out, call)
 

@@ -20,7 +20,7 @@ enum {
 	OUT_HANDLE,
 	OUTPUTS
 };
-enum { ROWS_X, ROWS_HANDLE, ROWS_INDEX, ROWS_WEIGHTS, ROWS_OUT, ROWS_COST };
+enum { ROWS_X, ROWS_HANDLE, ROWS_INDEX, ROWS_WEIGHTS, ROWS_READY, ROWS_COST, ROWS_OUT };
 
 static const char *const inputNames[] = {"x",	  "x_scales", "topk_idx", "topk_weights",
 					 "stats", "wait_cost"};
@@ -287,12 +287,13 @@ static PyObject *rowsOf(PyObject *make, const struct view *index, const struct v
 
 static int viewRows(struct work *work, PyObject *const *objects)
 {
-	static const char *const names[] = {"x", "handle", "topk_idx", "topk_weights"};
+	static const char *const names[] = {"x",     "handle",	 "topk_idx", "topk_weights",
+					    "ready", "wait_cost"};
 	const int32_t gpu = work->calls->gpu;
 	struct view *v = work->views;
 
-	for (int i = ROWS_X; i <= ROWS_WEIGHTS; i++)
-		if (i == ROWS_WEIGHTS ? viewFill(&v[i], objects[i], names[i], gpu)
+	for (int i = ROWS_X; i <= ROWS_COST; i++)
+		if (i >= ROWS_WEIGHTS ? viewFill(&v[i], objects[i], names[i], gpu)
 				      : needed(&v[i], objects[i], names[i], gpu))
 			return -1;
 	if (!v[ROWS_X].tensor.nDims || !v[ROWS_INDEX].tensor.nDims) {
@@ -317,36 +318,41 @@ static void combineArgs(struct work *work)
 	args->topkWeights = v[ROWS_WEIGHTS].tensor;
 	args->out = v[ROWS_OUT].tensor;
 	args->waitCost = v[ROWS_COST].tensor;
+	args->ready = v[ROWS_READY].tensor;
 }
 
 /*
- * combine(x, handle, topk_idx, topk_weights, out, wait_cost, make, stream, reduce, layout, phase)
+ * combine(x, handle, topk_idx, topk_weights, ready, wait_cost, out, make, stream, reduce, layout,
+ * phase, rows of a word of ready, the value of a word whose rows are ready, SMs)
  */
 static PyObject *callsCombine(PyObject *self, PyObject *const *objects, Py_ssize_t count)
 {
 	static const ginEpCombineArgs_t init = GIN_EP_COMBINE_ARGS_INIT;
 	struct work work = {.calls = (struct calls *)self, .args.combine = init};
 	ginEpCombineArgs_t *args = &work.args.combine;
+	PyObject *const *rest = objects + ROWS_OUT; /* out, make, stream, numbers */
 	PyObject *made = NULL, *result = NULL;
 	struct view *v = work.views;
 	void *stream;
 
-	if (wrongCount("combine", count, 11) || !isNumber(objects[8], &args->reduce) ||
-	    !isNumber(objects[9], &args->layout) || !isNumber(objects[10], &args->phase))
+	if (wrongCount("combine", count, ROWS_OUT + 9) || !isNumber(rest[3], &args->reduce) ||
+	    !isNumber(rest[4], &args->layout) || !isNumber(rest[5], &args->phase) ||
+	    !isNumber(rest[6], &args->readyRows) || !isNumber(rest[7], &args->readyAt) ||
+	    !isNumber(rest[8], &args->sms))
 		return NULL;
 	if (viewRows(&work, objects))
 		goto out;
-	made = objects[ROWS_OUT] == Py_None ? rowsOf(objects[6], &v[ROWS_INDEX], &v[ROWS_X])
-					    : objects[ROWS_OUT];
-	if (made && made == objects[ROWS_OUT])
+	made = rest[0];
+	if (made != Py_None)
 		Py_INCREF(made);
+	else
+		made = rowsOf(rest[1], &v[ROWS_INDEX], &v[ROWS_X]);
 	if (!made || viewFill(&v[ROWS_OUT], made, "out", work.calls->gpu) ||
-	    viewFill(&v[ROWS_COST], objects[ROWS_COST], "wait_cost", work.calls->gpu) ||
-	    streamOf(objects[7], &v[ROWS_X], &stream))
+	    streamOf(rest[2], &v[ROWS_X], &stream))
 		goto out;
 	combineArgs(&work);
 	if (!launch(&work, stream))
-		result = resultOf(&work, made, objects[7], args->phase);
+		result = resultOf(&work, made, rest[2], args->phase);
 out:
 	Py_XDECREF(made);
 	workDrop(&work);

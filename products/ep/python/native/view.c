@@ -59,7 +59,7 @@ static int32_t kindOf(struct dlType type)
 	} kinds[] = {{dlBfloat, 16, ginEpBf16}, {dlUint, 16, ginEpBf16},
 		     {dlFloat, 32, ginEpF32},	{dlFloat8E4m3, 8, ginEpF8E4m3},
 		     {dlUint, 8, ginEpF8E4m3},	{dlInt, 32, ginEpI32},
-		     {dlInt, 64, ginEpI64}};
+		     {dlUint, 32, ginEpI32},	{dlInt, 64, ginEpI64}};
 
 	for (size_t i = 0; type.lanes == 1 && i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (kinds[i].code == type.code && kinds[i].bits == type.bits)

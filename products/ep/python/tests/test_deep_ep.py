@@ -126,7 +126,10 @@ OWN = {
     "Buffer.__init__": ["device"],
     "Buffer.get_low_latency_rdma_size_hint": ["num_topk"],
     "Buffer.low_latency_dispatch": ["topk_weights"],
-    "Buffer.low_latency_combine": ["reduce"],
+    "Buffer.low_latency_combine": [
+        "reduce", "overlap", "packed_recv_count", "comp_signal", "block_m", "threshold", "num_sms", "src_signals",
+        "src_signal_expect_value",
+    ],  # fmt: skip
 }
 
 # Methods that only gin_ep.deep_ep has.
@@ -193,8 +196,8 @@ class UnknownKeywords(unittest.TestCase):
     def test_the_error_names_all(self):
         with self.assertRaisesRegex(TypeError, r"use_nvfp4 \(NVFP4 rows\), x_global_scale .*, surprise$"):
             deep_ep.Buffer.low_latency_dispatch(None, use_nvfp4=True, x_global_scale=None, surprise=1)
-        with self.assertRaisesRegex(TypeError, "low_latency_combine.*comp_signal"):
-            deep_ep.Buffer.low_latency_combine(None, comp_signal=None, overlap=True)
+        with self.assertRaisesRegex(TypeError, "low_latency_combine.*x_global_scale"):
+            deep_ep.Buffer.low_latency_combine(None, x_global_scale=None, overlap=True)
         with self.assertRaisesRegex(TypeError, "num_bytes"):
             deep_ep.Buffer(None, num_bytes=1)
 

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -173,6 +174,65 @@ def case_sglang(comm):
     assert (buffer.group_size, buffer.low_latency_mode, buffer.num_nvl_bytes) == (comm.size, True, 0)
     assert buffer.num_rdma_bytes > 0 and buffer.group is not None
     buffer.destroy()
+
+
+def case_overlap(comm):
+    """SGLang's single-batch overlap: a down-GEMM writes rows, and raises their words, while combine runs."""
+    layer, block, threshold = Layer(comm, Shape(), 3), 4, 3
+    buffer = make_buffer(comm)
+    for by_block in (True, False):
+        recv_x, count, handle, _, _ = buffer.low_latency_dispatch(
+            layer.x, layer.topk, layer.most, layer.experts, use_fp8=False
+        )
+        rows = layer.check(recv_x, count, handle, "bf16")
+        experts, most, _ = rows.shape
+        late = torch.full_like(rows, float("nan"))
+        each = block if by_block else most
+        words = torch.zeros(experts * -(-most // each), dtype=torch.int32, device=DEVICE)
+
+        def gemm(rows=rows, late=late, words=words, each=each):
+            for word in torch.randperm(len(words), device="cpu").tolist():
+                expert, first = word // (len(words) // rows.shape[0]), word % (len(words) // rows.shape[0]) * each
+                late[expert, first : first + each] = rows[expert, first : first + each]
+                for _ in range(threshold):
+                    words[word] += 1
+
+        signals = (
+            dict(packed_recv_count=count, comp_signal=words, block_m=block, threshold=threshold, num_sms=3)
+            if by_block
+            else dict(src_signals=words.view(torch.uint32), src_signal_expect_value=threshold, num_sms=3)
+        )
+        beside = Beside(gemm)
+        out, _, hook = buffer.low_latency_combine(
+            late, layer.topk, layer.weights, handle, overlap=True, return_recv_hook=by_block, **signals
+        )
+        beside.launched()
+        if hook:
+            hook()
+        beside.wait()
+        layer.check_combined(out)
+    buffer.destroy()
+
+
+class Beside:
+    """Runs a function beside the call that follows: in a thread, or on a stream once the call is launched."""
+
+    def __init__(self, function):
+        self.function, self.thread = function, None
+        if DEVICE != "cuda":
+            self.thread = threading.Thread(target=function)
+            self.thread.start()
+        else:
+            self.stream = torch.cuda.Stream()
+            self.stream.wait_stream(torch.cuda.current_stream())
+
+    def launched(self):
+        if self.thread is None:
+            with torch.cuda.stream(self.stream):
+                self.function()
+
+    def wait(self):
+        self.thread.join() if self.thread else torch.cuda.synchronize()
 
 
 def case_deepep(comm):

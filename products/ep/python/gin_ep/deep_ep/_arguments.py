@@ -8,14 +8,6 @@ import inspect
 NEWER = {
     "use_nvfp4": "NVFP4 rows",
     "x_global_scale": "NVFP4 rows",
-    "overlap": "a combine that overlaps a GEMM",
-    "packed_recv_count": "a combine that overlaps a GEMM",
-    "comp_signal": "a combine that overlaps a GEMM",
-    "block_m": "a combine that overlaps a GEMM",
-    "threshold": "a combine that overlaps a GEMM",
-    "num_sms": "a combine that overlaps a GEMM",
-    "src_signals": "a combine that overlaps a GEMM",
-    "src_signal_expect_value": "a combine that overlaps a GEMM",
 }
 
 HIGH_THROUGHPUT = ("get_dispatch_layout", "dispatch", "combine", "get_dispatch_config", "get_combine_config")

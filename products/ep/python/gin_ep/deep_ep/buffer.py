@@ -51,6 +51,20 @@ def _reduce_of(keyword, weighted):
     return keyword
 
 
+def _readiness(src_info, comp_signal, block_m, threshold, num_sms, src_signals, expected):
+    """The keywords of Ep.combine() for a combine that overlaps a GEMM."""
+    require((comp_signal is None) != (src_signals is None), "overlap=True needs comp_signal or src_signals")
+    if src_signals is not None:
+        return {"ready": src_signals, "ready_rows": 0, "ready_at": expected, "sms": num_sms}
+    require(block_m > 0, f"block_m is {block_m}")
+    experts, rows = src_info.shape
+    words = -(-rows // block_m)
+    if comp_signal.numel() < experts * words:
+        raise ValueError(f"comp_signal has {comp_signal.numel()} words, {experts} experts need {experts * words}")
+    ready = comp_signal.view(-1)[: experts * words].view(experts, words)
+    return {"ready": ready, "ready_rows": block_m, "ready_at": threshold, "sms": num_sms}
+
+
 _left = []  # Buffers that the end of the process destroys, in the order of their making
 
 
@@ -273,11 +287,23 @@ class Buffer(metaclass=NamesAbsent):
         out=None,
         combine_wait_recv_cost_stats=None,
         reduce=None,
+        overlap=False,
+        packed_recv_count=None,
+        comp_signal=None,
+        block_m=64,
+        threshold=0,
+        num_sms=0,
+        src_signals=None,
+        src_signal_expect_value=0,
     ):
         """Returns (combined_x, event, hook).
 
         combined_x is [tokens, hidden] bf16. reduce: "none" adds all rows at the token's rank, as DeepEP does;
         "rank" adds at each expert's rank first. None: by GIN_EP_COMBINE, else "none". zero_copy has no effect.
+
+        overlap=True: a GEMM still writes x. Rows of an expert are sent when the word of their block of block_m
+        rows in comp_signal (int32, [own experts * blocks]) is at least threshold; or, with src_signals ([own
+        experts]), when the expert's word is at least src_signal_expect_value. num_sms: most blocks of the kernel.
         """
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         if use_logfmt:
@@ -294,6 +320,9 @@ class Buffer(metaclass=NamesAbsent):
             wait_cost=combine_wait_recv_cost_stats,
             out=out,
             stream=self._stream_after_current() if async_finish else None,
+            **_readiness(handle[0], comp_signal, block_m, threshold, num_sms, src_signals, src_signal_expect_value)
+            if overlap
+            else {},
         )
         event = self._event((x, topk_idx, topk_weights, handle, combined)) if async_finish else EventOverlap()
         return combined.out, event, combined.receive if return_recv_hook else None
