@@ -197,6 +197,7 @@ def case_overlap(comm):
                 for _ in range(threshold):
                     words[word] += 1
 
+        gemm(late=late.clone(), words=words.clone())  # CUDA must not load its kernels while combine waits
         signals = (
             dict(packed_recv_count=count, comp_signal=words, block_m=block, threshold=threshold, num_sms=3)
             if by_block
