@@ -65,6 +65,7 @@ def _readiness(src_info, comp_signal, block_m, threshold, num_sms, src_signals, 
     return {"ready": ready, "ready_rows": block_m, "ready_at": threshold, "sms": num_sms}
 
 
+_hints = {}  # {bytes: (shape, ranks)} of get_low_latency_rdma_size_hint()
 _left = []  # Buffers that the end of the process destroys, in the order of their making
 
 
@@ -86,8 +87,8 @@ class Buffer(metaclass=NamesAbsent):
     """DeepEP V1's Buffer: low_latency_dispatch() and low_latency_combine(). Collective.
 
     group is a torch.distributed process group or a gin_ep.Communicator; else comm is an mpi4py communicator.
-    Memory is taken at the first dispatch of each shape, by what the shape needs: num_nvl_bytes and
-    num_rdma_bytes are stored only. device="none" uses host threads and tensors on the CPU also where there is
+    Memory is taken here for the shape whose get_low_latency_rdma_size_hint() is num_rdma_bytes, and at the first
+    dispatch of each other shape. num_nvl_bytes is stored only. device="none" uses host threads and tensors on the CPU also where there is
     a GPU. Arguments about NVLink, queue pairs and fabric handles have no effect: libgin chooses routes.
     """
 
@@ -123,6 +124,9 @@ class Buffer(metaclass=NamesAbsent):
         self._device = torch.device("cpu") if gpu is None else torch.device("cuda", gpu)
         if self._own and not explicitly_destroy:
             _left.append(self)
+        shape, ranks = _hints.get(num_rdma_bytes, (None, None))
+        if low_latency_mode and ranks == self.group_size:
+            self._eps[shape] = self._make(*shape)
 
     def __getattr__(self, name):
         raise absent("Buffer", name)
@@ -147,7 +151,7 @@ class Buffer(metaclass=NamesAbsent):
     def _free(self):
         if self._device.type == "cuda" and self._eps:
             torch.cuda.synchronize(self._device)
-        for made in self._eps.values():
+        for made in self._distinct():
             made.destroy()
         self._eps.clear()
         if self._own:
@@ -173,14 +177,13 @@ class Buffer(metaclass=NamesAbsent):
     def get_low_latency_rdma_size_hint(
         num_max_dispatch_tokens_per_rank, hidden, num_ranks, num_experts, num_topk=_TYPICAL_TOPK
     ):
-        """Bytes that the first dispatch will take, for num_topk experts a token."""
-        return ep.bytes_needed(
-            num_ranks,
-            experts=num_experts,
-            topk=min(num_topk, num_experts),
-            hidden=hidden,
-            max_tokens=num_max_dispatch_tokens_per_rank,
+        """Bytes of a shape, for num_topk experts a token. Buffer() takes them if it gets their number."""
+        topk = min(num_topk, num_experts)
+        needed = ep.bytes_needed(
+            num_ranks, experts=num_experts, topk=topk, hidden=hidden, max_tokens=num_max_dispatch_tokens_per_rank
         )
+        _hints[needed] = (num_max_dispatch_tokens_per_rank, hidden, num_experts, topk), num_ranks
+        return needed
 
     def get_comm_stream(self):
         """The stream of calls with async_finish=True."""
@@ -193,9 +196,13 @@ class Buffer(metaclass=NamesAbsent):
         return torch.zeros((0,) if size is None else tuple(size), dtype=dtype, device=self._device)
 
     def _ep(self, num_tokens, hidden, num_experts, num_topk):
-        """The Ep of a shape, made at its first use."""
+        """The Ep of a shape, made at its first use. An Ep for more experts a token serves, too."""
         shape = num_tokens, hidden, num_experts, num_topk
         found = self._eps.get(shape)
+        if found is None:
+            for made in list(self._eps):
+                if made[:3] == shape[:3] and made[3] > num_topk:
+                    found = self._eps[shape] = self._eps[made]
         if found is None:
             require(self.low_latency_mode, "Buffer was made without low_latency_mode=True")
             if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -205,6 +212,10 @@ class Buffer(metaclass=NamesAbsent):
                 )
             found = self._eps[shape] = self._make(*shape)
         return found
+
+    def _distinct(self):
+        """Each Ep once, in the order of their making, which is equal on all ranks."""
+        return list(dict.fromkeys(self._eps.values()))
 
     def _make(self, num_tokens, hidden, num_experts, num_topk):
         made = ep.Ep(
@@ -355,7 +366,7 @@ class Buffer(metaclass=NamesAbsent):
                 raise ValueError(f"rank {rank_to_mask} is this rank: it cannot leave itself out")
             return
         self._masks[rank_to_mask] = bool(mask)
-        for made in self._eps.values():
+        for made in self._distinct():
             made.set_mask(rank_to_mask, mask, self._stream())
 
     def low_latency_query_mask_buffer(self, mask_status):
@@ -366,7 +377,7 @@ class Buffer(metaclass=NamesAbsent):
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
         out = [int(self._masks.get(rank, False)) for rank in range(self.group_size)]
-        for made in self._eps.values():
+        for made in self._distinct():
             for rank, (observed, masked) in enumerate(zip(*made.masks())):
                 out[rank] |= observed or masked
         require(mask_status.numel() == self.group_size, f"mask_status has {mask_status.numel()} values")
@@ -375,7 +386,7 @@ class Buffer(metaclass=NamesAbsent):
     def low_latency_clean_mask_buffer(self):
         """Forgets all masks, on this rank. A rank that has missed a call needs reset()."""
         self._masks.clear()
-        for made in self._eps.values():
+        for made in self._distinct():
             made.clear_masks(self._stream())
 
     def reset(self):
@@ -386,5 +397,5 @@ class Buffer(metaclass=NamesAbsent):
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         self._masks.clear()
-        for made in self._eps.values():
+        for made in self._distinct():
             made.reset()
