@@ -35,7 +35,7 @@ $(BUILD)/mlx5/dev/tests/%.o: CFLAGS_ALL += -Itest/common
 # With its device: test/mutations runs a changed device.
 $(MLX5DEV_VERBS): %: %.o $(call mlx5dev-objects,host_verbs) | $(MLX5DEV).so
 	$(call say,LINK,$@)
-	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -lmlx5 -libverbs
+	$(Q)$(CC) -o $@ $^ $(LDFLAGS_ALL) -lmlx5 -libverbs -ldl
 
 $(MLX5DEV_ENGINE): %_engine: %.o $(call mlx5dev-objects,host_engine) $(MLX5DEV).a
 	$(call say,LINK,$@)

@@ -215,6 +215,9 @@ void deviceStart(void);
 /* Nanoseconds since some time. */
 uint64_t deviceClock(void);
 
+/* Stops the clock: no delay ends. Or lets it go on. */
+void deviceClockStop(bool stop);
+
 void objectAdd(struct object *object, struct device *device, enum kind kind, uint32_t id,
 	       int context);
 void *objectFind(struct device *device, enum kind kind, uint32_t id);

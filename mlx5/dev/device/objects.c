@@ -26,12 +26,21 @@ void deviceUnlock(void)
 	pthread_mutex_unlock(&mutex);
 }
 
+static uint64_t stoppedAt; /* 0: the clock goes */
+
 uint64_t deviceClock(void)
 {
 	struct timespec now;
 
+	if (stoppedAt)
+		return stoppedAt;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void deviceClockStop(bool stop)
+{
+	stoppedAt = stop ? deviceClock() : 0;
 }
 
 static uint32_t handleNew(struct object *object)

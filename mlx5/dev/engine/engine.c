@@ -128,6 +128,29 @@ void engineRunHere(void)
 		wireWake();
 }
 
+void engineHold(void)
+{
+	deviceLock();
+	deviceClockStop(true);
+	deviceUnlock();
+}
+
+void engineStep(void)
+{
+	deviceLock();
+	if (options.polling)
+		doorbellPoll();
+	engineRunHere();
+	deviceUnlock();
+}
+
+void engineRelease(void)
+{
+	deviceLock();
+	deviceClockStop(false);
+	deviceUnlock();
+}
+
 static int64_t untilNext(void)
 {
 	uint64_t next = nextWake, now = deviceClock();

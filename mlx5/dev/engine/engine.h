@@ -18,4 +18,14 @@ void engineRun(void);
 /* From a program's thread that is not the device's: and the device's thread takes what is left. */
 void engineRunHere(void);
 
+/*
+ * For tests, without the lock; a test finds them in the preloaded device, too. From engineHold() to
+ * engineRelease() the device's clock is stopped: what the adversary delays does not begin, however
+ * long the test takes. After engineStep() all that does begin has begun, by any thread.
+ */
+#define ENGINE_PUBLIC __attribute__((visibility("default")))
+ENGINE_PUBLIC void engineHold(void);
+ENGINE_PUBLIC void engineStep(void);
+ENGINE_PUBLIC void engineRelease(void);
+
 #endif

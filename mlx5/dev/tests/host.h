@@ -38,9 +38,8 @@ bool hostQuery(struct host_object *object, const void *in, size_t inBytes, void 
 bool hostGeneral(const void *in, size_t inBytes, void *out, size_t outBytes);
 void hostDestroy(struct host_object *object);
 
-/* Holds the device's thread until hostRelease(). False: by mlx5dv that is impossible. */
-bool hostHold(void);
-/* What the device does at this time, on the calling thread, which holds the device's thread. */
+/* engineHold() and so on, of the software device. */
+void hostHold(void);
 void hostStep(void);
 void hostRelease(void);
 

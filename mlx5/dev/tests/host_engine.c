@@ -135,19 +135,17 @@ void hostDestroy(struct host_object *object)
 	deviceUnlock();
 }
 
-bool hostHold(void)
+void hostHold(void)
 {
-	deviceLock();
-	return true;
+	engineHold();
 }
 
 void hostStep(void)
 {
-	doorbellPoll();
-	engineRun();
+	engineStep();
 }
 
 void hostRelease(void)
 {
-	deviceUnlock();
+	engineRelease();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "host.h"
 
+#include <dlfcn.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
@@ -97,15 +98,27 @@ void hostDestroy(struct host_object *object)
 	EXPECT(!mlx5dv_devx_obj_destroy((struct mlx5dv_devx_obj *)object));
 }
 
-bool hostHold(void)
+/* Calls a function of the preloaded device. */
+static void callDevice(const char *name)
 {
-	return false;
+	void (*function)(void);
+
+	*(void **)&function = dlsym(RTLD_DEFAULT, name);
+	EXPECT(function);
+	function();
+}
+
+void hostHold(void)
+{
+	callDevice("engineHold");
 }
 
 void hostStep(void)
 {
+	callDevice("engineStep");
 }
 
 void hostRelease(void)
 {
+	callDevice("engineRelease");
 }

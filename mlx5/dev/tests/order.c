@@ -241,7 +241,8 @@ static void completionsLate(void)
 
 /*
  * Until its completion, the device may still read what a request sends: it does not begin with a
- * quarter of the requests when their doorbells ring.
+ * quarter of the requests when their doorbells ring. While the device is held, time does not decide
+ * which sources change before the device reads them: the adversary's choices do.
  */
 static void sourcesReadLate(void)
 {
@@ -250,15 +251,13 @@ static void sourcesReadLate(void)
 	begin();
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		uint32_t index = queue.producer;
-		bool held = hostHold();
 
+		hostHold();
 		putData(round, strict, SIGNALED);
 		queueRing(&queue);
-		if (held)
-			hostStep();
+		hostStep();
 		__atomic_store_n(words(sourceOf(round)), ~0ull, __ATOMIC_RELAXED);
-		if (held)
-			hostRelease();
+		hostRelease();
 		queueAwait(&queue, index);
 		changed += load(DATA) == ~0ull;
 	}

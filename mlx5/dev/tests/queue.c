@@ -2,7 +2,6 @@
 #include "queue.h"
 
 #include <endian.h>
-#include <sched.h>
 
 #include "mlx5/prm.h"
 #include "expect.h"
@@ -324,18 +323,29 @@ uint8_t queueEntrySyndrome(const uint8_t *entry)
 	return entry[55];
 }
 
+/*
+ * Before another look at a completion queue. On a busy machine a thread that yields waits for all
+ * others to use up their time; one that has slept does not.
+ */
+static void lookAgain(uint32_t *looks)
+{
+	if (++*looks % 64 == 0)
+		usleep(1);
+}
+
 /* In a full queue: its owner bit changes with each round. */
 const uint8_t *queueNext(struct queue *queue)
 {
 	const uint8_t *entry = queue->cq + (size_t)(queue->consumer % queue->wqebbs) * 64;
 	uint8_t owner = queue->consumer & queue->wqebbs ? 1 : 0;
+	uint32_t looks = 0;
 
 	for (;;) {
 		uint8_t own = __atomic_load_n(entry + 63, __ATOMIC_ACQUIRE);
 
 		if (own >> 4 != 15 && (own & 1) == owner)
 			break;
-		sched_yield();
+		lookAgain(&looks);
 	}
 	queue->consumer++;
 	__atomic_store_n(&queue->records[16], htobe32(queue->consumer & 0xffffff),
@@ -345,6 +355,8 @@ const uint8_t *queueNext(struct queue *queue)
 
 static void awaitCollapsed(const struct queue *queue, uint32_t index)
 {
+	uint32_t looks = 0;
+
 	for (;;) {
 		uint32_t word = lastWord(queue->cq);
 		uint8_t opcode = (word & 0xff) >> 4;
@@ -352,7 +364,7 @@ static void awaitCollapsed(const struct queue *queue, uint32_t index)
 		EXPECT(opcode == 15 || opcode == 0);
 		if (opcode == 0 && (int16_t)(uint16_t)((word >> 16) - index) >= 0)
 			return;
-		sched_yield();
+		lookAgain(&looks);
 	}
 }
 
