@@ -68,6 +68,12 @@ $(TESTS_CC): $(BUILD)/test/%: %.cc $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(test-cc)
 
+# With the toolkit's <cuda.h>, from CUDA_INCLUDE. It uses nothing of the library.
+$(BUILD)/test/unit_cuda_abi_toolkit: unit_cuda_abi.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -I$(CUDA_INCLUDE) -o $@ $<
+
 # With warps of 32 host threads. libgin.so does not know how many a warp has.
 $(BUILD)/test/semantics_warp32: private override TESTFLAGS += -DGIN_HOST_WARP=32u
 $(BUILD)/test/semantics_warp32: semantics.cc $(LINKS)

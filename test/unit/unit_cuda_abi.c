@@ -3,8 +3,8 @@
  * unit_cuda_abi.c - lib/gpu/cuda.h agrees with the toolkit's <cuda.h>
  *
  * The compiler compares types and numbers, the program compares the names of the calls: <cuda.h>
- * renames calls whose arguments have changed, cuCtxPushCurrent to cuCtxPushCurrent_v2 say. Compile
- * with CFLAGS=-I/usr/local/cuda/include; without the toolkit the test is skipped.
+ * renames calls whose arguments have changed, cuCtxPushCurrent to cuCtxPushCurrent_v2 say. The
+ * program unit_cuda_abi_toolkit has the toolkit's <cuda.h>; without it the test is skipped.
  */
 #include "lib/gpu/cuda.h"
 
@@ -22,8 +22,7 @@
 
 int main(void)
 {
-	printf("compiled without <cuda.h>, which CFLAGS=-I adds: see \"unit_cuda_abi with "
-	       "cuda.h\"\n");
+	printf("compiled without <cuda.h>: see \"unit_cuda_abi with cuda.h\"\n");
 	return 77;
 }
 
