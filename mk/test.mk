@@ -8,7 +8,8 @@
 #
 #   /* COMPILE: -O0 */                   flags of the compiler, not for NAME_gpu. -O0: to optimize the program takes
 #                                        2 to 18 s, and does not make it faster. -O1: with -O0 it
-#                                        takes several times as long, also in the guest of test/guest.
+#                                        takes several times as long, also in the guest of test/guest;
+#                                        or an unused function has a call that is not linked.
 #   /* LINK: -Wl,--wrap=malloc */        flags of the linker
 #   /* PACKAGES: libmlx5 libibverbs */   packages of pkg-config, without which the test is left out
 #   /* HEADERS: libfabric */             packages from which it takes headers only
@@ -57,7 +58,7 @@ $(foreach source,$(TEST_SOURCES),$(if $($(source).NEEDS),\
 $(TESTS_C): $(BUILD)/test/%: %.c $(LINKS) $(LIB_OBJ) $(MLX5_OBJ)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) -Itest/common -Wno-pedantic $(call test-compile,$<) -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
+	$(Q)$(CC) $(CFLAGS_ALL) -Itest/common -Wno-pedantic $(TESTFLAGS) $(call test-compile,$<) -o $@ $< $(LIB_OBJ) $(MLX5_OBJ) \
 		$(LDFLAGS_ALL) $(call test-link,$<) $(call test-rpath,$<) -pthread -ldl $(HWLOC_LIBS)
 
 test-cc = $(CXX) $(CXXFLAGS_ALL) -Itest/common $(TESTFLAGS) $(call test-compile,$<) -o $@ $< \

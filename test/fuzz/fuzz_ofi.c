@@ -9,6 +9,7 @@
  * message comes from the buffer of its receive; no buffer and no operation is lost.
  */
 /* HEADERS: libfabric */
+/* COMPILE: -O1 */
 #include "fuzz.h"
 
 #include "backends/proxy/ofi/ofi.c"
