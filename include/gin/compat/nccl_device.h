@@ -4,7 +4,7 @@
  *
  * C++17, for nvcc, and for g++ and clang++, which compile kernels for host threads
  * (gin/core/host_launch.h). Names, arguments and meaning follow NCCL's documented API from 2.28 to
- * 2.32. docs/nccl/ lists differences and missing calls.
+ * 2.32. products/nccl/docs/ lists differences and missing calls.
  */
 #ifndef GIN_COMPAT_NCCL_DEVICE_H
 #define GIN_COMPAT_NCCL_DEVICE_H

@@ -8,7 +8,7 @@
 #ifndef GIN_COMPAT_NCCL_ACTION_H
 #define GIN_COMPAT_NCCL_ACTION_H
 
-#include "../../core/options.cuh"
+#include "gin/core/options.cuh"
 #include "core.h"
 #include "net_device.h"
 

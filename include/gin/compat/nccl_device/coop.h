@@ -8,7 +8,7 @@
 #ifndef GIN_COMPAT_NCCL_COOP_H
 #define GIN_COMPAT_NCCL_COOP_H
 
-#include "../../core/coop.cuh"
+#include "gin/core/coop.cuh"
 
 /* An aligned tile of 1, 2, 4, 8, 16 or 32 lanes of a warp; 32 is a whole warp. */
 template <int lanes> struct ncclCoopTile;

@@ -9,7 +9,7 @@
 
 #include "../nccl.h"
 
-#include "../../../gin.h"
+#include <gin.h>
 #include "net_device.h"
 
 #ifndef __cplusplus

@@ -10,7 +10,7 @@
 #ifndef GIN_COMPAT_NCCL_GIN_H
 #define GIN_COMPAT_NCCL_GIN_H
 
-#include "../../context.cuh"
+#include "gin/context.cuh"
 #include "action.h"
 #include "coop.h"
 #include "ptr.h"

@@ -9,7 +9,7 @@
 #ifndef GIN_COMPAT_NCCL_GIN_BARRIER_H
 #define GIN_COMPAT_NCCL_GIN_BARRIER_H
 
-#include "../../barrier.cuh"
+#include "gin/barrier.cuh"
 #include "gin.h"
 
 enum ncclGinFenceLevel : uint32_t { None = 0, Put = 1, Get = 2, Relaxed = 0 };

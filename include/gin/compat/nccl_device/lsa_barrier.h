@@ -9,7 +9,7 @@
 #ifndef GIN_COMPAT_NCCL_LSA_BARRIER_H
 #define GIN_COMPAT_NCCL_LSA_BARRIER_H
 
-#include "../../barrier.cuh"
+#include "gin/barrier.cuh"
 #include "action.h"
 #include "coop.h"
 

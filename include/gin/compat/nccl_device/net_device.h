@@ -5,7 +5,7 @@
 #ifndef GIN_COMPAT_NCCL_NET_DEVICE_H
 #define GIN_COMPAT_NCCL_NET_DEVICE_H
 
-#include "../../core/abi.h"
+#include "gin/core/abi.h"
 
 typedef enum {
 	NCCL_NET_DEVICE_HOST = 0,

@@ -8,7 +8,7 @@
 #ifndef GIN_COMPAT_NCCL_TEAM_H
 #define GIN_COMPAT_NCCL_TEAM_H
 
-#include "../../core/target.cuh"
+#include "gin/core/target.cuh"
 #include "core.h"
 
 struct ncclTeamTagWorld {
