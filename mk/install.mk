@@ -18,8 +18,10 @@ INSTALL ?= install
 # lib/base/plugin.c looks there. The SONAME is part of the name, so that two versions of libgin can
 # be installed side by side.
 PLUGINDIR = $(LIBDIR)/libgin$(SOVERSION)
-# Folders below come first: they are removed first.
-HEADER_DIRS := $(patsubst include/gin/%/,%,$(wildcard include/gin/*/*/) $(wildcard include/gin/*/))
+# NCCL's headers come with the core's. Folders below come first: they are removed first.
+HEADER_DIRS := $(patsubst include/gin/%/,%,$(patsubst products/nccl/%,%,$(foreach below,*/*/ */,\
+	$(wildcard $(addsuffix /gin/$(below),include products/nccl/include)))))
+headers-in = $(wildcard $(foreach root,include products/nccl/include,$(root)/gin/$(1)/*.h $(root)/gin/$(1)/*.cuh))
 # Documents keep their places, because they link to each other.
 DOCS := $(wildcard *.md docs/*.md products/*/*.md products/*/*/*.md)
 docs-in = $(foreach doc,$(DOCS),$(if $(filter $(1)/,$(dir $(doc))),$(doc)))
@@ -34,7 +36,7 @@ PATHS = $(PREFIX)$(BINDIR)$(LIBDIR)$(INCLUDEDIR)$(MANDIR)$(DOCDIR)$(PKGCONFIGDIR
 define contents
 $(call $(1)-files,644,$(INCLUDEDIR),include/gin.h include/gin_device.cuh)
 $(call $(1)-files,644,$(INCLUDEDIR)/gin,$(wildcard include/gin/*.h include/gin/*.cuh))
-$(foreach dir,$(HEADER_DIRS),$(call $(1)-files,644,$(INCLUDEDIR)/gin/$(dir),$(wildcard include/gin/$(dir)/*.h include/gin/$(dir)/*.cuh))$(newline))
+$(foreach dir,$(HEADER_DIRS),$(call $(1)-files,644,$(INCLUDEDIR)/gin/$(dir),$(call headers-in,$(dir)))$(newline))
 $(call $(1)-files,755,$(LIBDIR),$(LIB))
 $(call $(1)-link,$(LIBDIR)/libgin.so.$(SOVERSION),$(notdir $(LIB)))
 $(call $(1)-link,$(LIBDIR)/libgin.so,libgin.so.$(SOVERSION))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# nccl.mk - libgin-nccl.so and include/gin/compat: kernels written for NCCL's device API, on libgin
+# nccl.mk - libgin-nccl.so, and the headers of kernels written for NCCL's device API
 #
 #   make nccl        the library, and BUILD/nccl_home: a folder that can stand as NCCL_HOME
 #
@@ -10,7 +10,8 @@
 NCCL_LIB := $(BUILD)/libgin-nccl.so.$(VERSION)
 NCCL_LINKS := $(BUILD)/libgin-nccl.so.$(SOVERSION) $(BUILD)/libgin-nccl.so
 NCCL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard products/nccl/lib/*.c))
-NCCL_HEADERS := $(patsubst include/gin/compat/%,%,$(wildcard include/gin/compat/*.h include/gin/compat/*/*.h))
+NCCL_INCLUDE := products/nccl/include
+NCCL_HEADERS := $(patsubst $(NCCL_INCLUDE)/gin/compat/%,%,$(wildcard $(NCCL_INCLUDE)/gin/compat/*.h $(NCCL_INCLUDE)/gin/compat/*/*.h))
 NCCL_TREE := $(BUILD)/nccl_home/include/nccl.h
 NCCL_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard products/nccl/test/*.cc))
 
@@ -19,6 +20,8 @@ NCCL_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard products/nccl/test/*.cc))
 nccl: lib $(NCCL_LIB) $(NCCL_LINKS) $(NCCL_TREE)
 
 nccl-tests: $(NCCL_TESTS)
+
+$(NCCL_OBJ): CPPFLAGS += -I$(NCCL_INCLUDE)
 
 $(NCCL_LIB): $(NCCL_OBJ) $(LINKS) products/nccl/lib/libgin-nccl.map
 	$(call say,LINK,$@)
@@ -31,9 +34,9 @@ $(NCCL_LINKS): $(NCCL_LIB)
 
 hash := \#
 
-# nccl-forward FOLDER: files that include the headers in gin/compat, by paths relative to themselves
+# nccl-forward FOLDER [UP/]: files that include the headers in FOLDER/UP/gin/compat, by paths relative to themselves
 nccl-forward = mkdir -p $(foreach folder,$(sort $(dir $(NCCL_HEADERS))),$(1)/$(folder)) \
-	$(foreach header,$(NCCL_HEADERS),&& echo '$(hash)include "$(if $(findstring /,$(header)),../)gin/compat/$(header)"' \
+	$(foreach header,$(NCCL_HEADERS),&& echo '$(hash)include "$(if $(findstring /,$(header)),../)$(2)gin/compat/$(header)"' \
 		>$(1)/$(header))
 
 # nccl-links FOLDER INCLUDE LIB PLUGINDIR PLUGINS: links to libgin's headers, libraries and plug-ins, all relative. libgin.so looks
@@ -48,10 +51,12 @@ nccl-links = ln -sfn $(2)/gin.h $(1)/include/gin.h && ln -sfn $(2)/gin_device.cu
 	$(foreach plugin,$(notdir $(5)),ln -sfn $(4)/$(plugin) $(1)/lib/$(plugin) && )\
 	echo 'INPUT(-lgin-nccl -lgin)' >$(1)/lib/libnccl.so
 
-$(NCCL_TREE): products/nccl/nccl.mk $(NCCL_HEADERS:%=include/gin/compat/%)
+nccl-up = $(shell realpath -m --relative-to=$(BUILD)/nccl_home/include $(1))
+
+$(NCCL_TREE): products/nccl/nccl.mk $(NCCL_HEADERS:%=$(NCCL_INCLUDE)/gin/compat/%)
 	$(call say,TREE,$(BUILD)/nccl_home)
-	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include) && \
-		$(call nccl-links,$(BUILD)/nccl_home,$(shell realpath -m --relative-to=$(BUILD)/nccl_home/include include),../..,../..,$(PMIX) $(RDMA) $(OFI))
+	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include,$(call nccl-up,$(NCCL_INCLUDE))/) && \
+		$(call nccl-links,$(BUILD)/nccl_home,$(call nccl-up,include),../..,../..,$(PMIX) $(RDMA) $(OFI))
 
 # The run path of a program does not lead its libraries to theirs: the tests name libgin.so, too.
 LINKNCCL = -L$(BUILD) -Wl,--no-as-needed -lgin-nccl $(LINKGIN)
@@ -59,7 +64,7 @@ LINKNCCL = -L$(BUILD) -Wl,--no-as-needed -lgin-nccl $(LINKGIN)
 $(NCCL_TESTS): $(BUILD)/%: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$(Q)$(CXX) $(CXXFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKNCCL)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -I$(BUILD)/nccl_home/include -I$(NCCL_INCLUDE) -Itest/common $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKNCCL)
 
 # A CUDA driver for libgin-nccl.so alone, beside which libgin.so has none.
 NCCL_FAKE := $(BUILD)/products/nccl/test/fake/libcuda.so.1
@@ -76,5 +81,5 @@ $(BUILD)/products/nccl/test/streams: private LDFLAGS += $(NCCL_FAKE) -Wl,-rpath,
 $(patsubst %,%_gpu,$(filter-out %/streams,$(NCCL_TESTS))): $(BUILD)/%_gpu: %.cc $(NCCL_LINKS) $(LINKS) $(NCCL_TREE) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -I$(BUILD)/nccl_home/include -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -I$(BUILD)/nccl_home/include -I$(NCCL_INCLUDE) -Itest/common $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 		-L$(BUILD) -Xlinker --no-as-needed -lgin-nccl -lgin -Xlinker -rpath,'$$ORIGIN/../../..' -Xcompiler -pthread

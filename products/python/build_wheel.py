@@ -11,6 +11,7 @@ It needs no package, so that pip needs no network. Variables:
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -25,6 +26,7 @@ LIBRARIES = ("libgin.so.0", "libgin-ffi.so.0")
 # In the package if this machine can build them.
 PLUGINS = ("libgin-pmix.so", "libgin-rdma.so", "libgin-ofi.so")
 BITCODE = "libgin_device.bc"
+INCLUDES = (("include",), ("products", "nccl", "include"))
 HEADERS = (".h", ".cuh")
 SUMMARY = "GPU-initiated networking: put, get, signal and wait from inside kernels"
 EXTRAS = {
@@ -104,12 +106,13 @@ def built():
 def headers():
     """{name in the wheel: path} of the headers."""
     found = {}
-    include = os.path.join(ROOT, "include")
-    for folder, _, files in os.walk(include):
-        for file in files:
-            if file.endswith(HEADERS):
-                path = os.path.join(folder, file)
-                found[f"{NAME}/include/{os.path.relpath(path, include)}"] = path
+    for parts in INCLUDES:
+        include = os.path.join(ROOT, *parts)
+        for folder, _, files in os.walk(include):
+            for file in files:
+                if file.endswith(HEADERS):
+                    path = os.path.join(folder, file)
+                    found[f"{NAME}/include/{os.path.relpath(path, include)}"] = path
     return found
 
 
@@ -147,9 +150,13 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """`pip install -e`: the package in the source tree, with links to the libraries and headers."""
-    for target, source in built().items():
+    include = os.path.join(HERE, NAME, "include")
+    # No link of an earlier call stays: its header may be gone.
+    if os.path.islink(include):
+        os.unlink(include)
+    shutil.rmtree(include, ignore_errors=True)
+    for target, source in {**built(), **headers()}.items():
         _link(source, os.path.join(HERE, target))
-    _link(os.path.join(ROOT, "include"), os.path.join(HERE, NAME, "include"))
     wheel, name = _write(wheel_directory, {}, "py3-none-any")
     wheel.add(f"{NAME}.pth", f"{HERE}\n".encode())
     wheel.close(metadata(), wheel_file("py3-none-any"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.cc - every name of NCCL's device API that include/gin/compat declares, with data checked
+ * device.cc - every name of NCCL's device API that the headers declare, with data checked
  */
 #include "barriers.h"
 #include "rig.h"
