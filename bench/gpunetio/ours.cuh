@@ -7,6 +7,8 @@
 
 #include <gin/proxy/ring.cuh>
 
+#include "test/common/mlx5_encoders.h"
+
 struct Ours {
 	using Queue = ginSendQueue;
 

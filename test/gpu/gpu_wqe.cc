@@ -15,10 +15,10 @@ int main()
 }
 #else
 
-#include <gin/core/mlx5.h>
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "mlx5_encoders.h"
 
 static const char *const names[] = {"NOP",
 				    "DUMP",

@@ -12,11 +12,11 @@
 #include "mlx5/cqe.h"
 #include "mlx5/prm.h"
 
-#include <gin/core/mlx5.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
 #include "expect.h"
+#include "mlx5_encoders.h"
 
 #include <time.h>
 

@@ -10,11 +10,11 @@
 #include "mlx5/cqe.h"
 #include "mlx5/wqe.h"
 
-#include <gin/core/mlx5.h>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
 #include "expect.h"
+#include "mlx5_encoders.h"
 
 #include <endian.h>
 #include <time.h>

@@ -43,7 +43,7 @@ extern "C" __global__ void all(ginDevComm dc, ginWindow_t w, char *p, unsigned l
 	out[2] = reinterpret_cast<uint64_t>(ginPeerPointer(w, 0, 1));
 }
 
-#include "gin/core/mlx5.h"
+#include "mlx5_encoders.h"
 extern "C" __global__ void wqes(ginMlx5Slot slot, ginMlx5Memory there, ginMlx5Memory here,
 				ginMlx5Wqebb *out, ginMlx5TwoWqebbs *two, uint32_t *words)
 {
@@ -108,13 +108,13 @@ static int compile(void *library, const char *arch)
 	auto logSize = find<int (*)(Program, size_t *)>(library, "nvrtcGetProgramLogSize");
 	auto log = find<int (*)(Program, char *)>(library, "nvrtcGetProgramLog");
 	auto codeSize = find<int (*)(Program, size_t *)>(library, "nvrtcGetPTXSize");
-	const char *options[] = {"-std=c++17", "-Iinclude", arch};
+	const char *options[] = {"-std=c++17", "-Iinclude", "-Itest/common", arch};
 	Program program;
 	size_t bytes = 0;
 
 	if (create(&program, kernel, "all.cu", 0, nullptr, nullptr))
 		return 1;
-	int failed = build(program, 3, options);
+	int failed = build(program, 4, options);
 	logSize(program, &bytes);
 	std::vector<char> text(bytes + 1);
 	log(program, text.data());

@@ -9,9 +9,8 @@
 #include "mlx5/words.h"
 #include "mlx5/wqe.h"
 
-#include <gin/core/mlx5.h>
-
 #include "hex.h"
+#include "mlx5_encoders.h"
 
 #if defined(__has_include)
 #if __has_include(<infiniband/verbs.h>)

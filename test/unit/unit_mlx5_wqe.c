@@ -6,9 +6,8 @@
  * The compiler compares layouts and numbers with <infiniband/mlx5dv.h>, where there is one.
  * mlx5_verbs.c compares the bytes with libmlx5's.
  */
-#include <gin/core/mlx5.h>
-
 #include "hex.h"
+#include "mlx5_encoders.h"
 
 #if defined(__has_include)
 #if __has_include(<infiniband/mlx5dv.h>)

@@ -8,6 +8,7 @@
  * patterns, NOPs. This program does the same to an image of the window; after each piece of the
  * work the two are compared.
  */
+#include "mlx5_encoders.h"
 #include "send_rig.h"
 
 enum { NUMBERS = 8, COUNTERS = 64, PATTERNS = 64, PATTERN_BYTES = 128, PLACES = 2 };
