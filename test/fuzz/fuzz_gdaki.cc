@@ -59,7 +59,7 @@ private:
 	Gin gin;
 	Post posts[POSTS];
 	uint32_t postCount;
-	uint64_t completed; /* index, as the NIC has told */
+	uint64_t completed; /* index, by the last CQE */
 	bool isFailed;	    /* an entry was an error */
 	bool isAnything;    /* an entry was any bytes */
 	uint64_t due[COUNTERS];

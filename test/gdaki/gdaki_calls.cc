@@ -338,7 +338,7 @@ static void countersRoll(ginSharing sharing)
 	EXPECT(gin.waitCounter(0, 0xfffffffe) == ginErrorTimeout);
 }
 
-/* A ticket taken while another thread held a reservation, which the thread then undid. */
+/* A ticket taken between the reservation of another thread and the undoing of that reservation. */
 static void ticketsOfUndoneReservations(ginSharing sharing)
 {
 	Rig r;

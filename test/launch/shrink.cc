@@ -263,7 +263,7 @@ int left(const ginConfig_t *config)
 	return 0;
 }
 
-/* Rank `teller` alone excludes the victims, who do not call. All is well with the communicator. */
+/* Rank `teller` alone lists the victims. They make no call, and the communicator has not failed. */
 int excluded(const ginConfig_t *config)
 {
 	Memories m;

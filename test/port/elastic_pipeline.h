@@ -53,8 +53,8 @@ GIN_FN void *blockScratch()
  * is chunk i % chunks of the message of the rank i / chunks to the left. It is sent on as item i +
  * chunks, until it is back at its first rank.
  *
- * A slot is held until its item has been sent on, `chunks` items later: fewer slots than chunks + 1
- * would wait for each other in a circle.
+ * A slot is in use until its item has been sent on, `chunks` items later: with fewer slots than
+ * chunks + 1 the ranks would wait for each other in a circle.
  */
 struct Ring {
 	enum { ARRIVED = 0, TAIL = 0, SENT = 0 };

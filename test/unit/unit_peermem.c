@@ -16,7 +16,7 @@
 struct part {
 	struct memory memory;
 	struct peermemWindow *window;
-	int gives[RANKS], takes[RANKS]; /* descriptors, to and from whom */
+	int gives[RANKS], takes[RANKS]; /* descriptors: to which rank, from which */
 };
 
 static struct identity identities[RANKS];

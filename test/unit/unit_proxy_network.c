@@ -96,8 +96,8 @@ static void checkResults(struct side *from)
 }
 
 /*
- * The target of a get changes its memory when a signal that was posted after the get tells it to:
- * the get must have read the earlier value.
+ * The target of a get changes its memory after a signal that was posted after the get: the get must
+ * have read the earlier value.
  */
 static void checkTurnAround(struct side *from)
 {

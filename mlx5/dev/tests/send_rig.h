@@ -205,7 +205,7 @@ struct Posters {
 
 	GIN_FN uint32_t self() const { return ginBlockIndex() * ginBlockSize() + ginThreadIndex(); }
 
-	/* A block's, so that all of a warp have the same; or a thread's. */
+	/* One for a block, so that all threads of a warp have one value; or one for each thread. */
 	GIN_FN ginSendQueue *queue() const
 	{
 		return &queues[(sharing == ginSharingThread ? self() : ginBlockIndex()) % nQueues];
