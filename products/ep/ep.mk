@@ -77,8 +77,12 @@ $(EP_TESTS): $(BUILD)/%: %.cc $(EP_LINKS) $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -Itest/common -Iproducts/ep/include $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) $(LINKEP)
 
+# It compares the addresses of kernels with the sizes of the library.
+$(BUILD)/products/ep/test/layout: $(BUILD)/products/ep/lib/layout.o
+$(BUILD)/products/ep/test/layout: private LDFLAGS += $(BUILD)/products/ep/lib/layout.o
+
 # The tests with memory of a GPU.
-$(EP_TESTS:%=%_gpu): $(BUILD)/%_gpu: %.cc $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
+$(patsubst %,%_gpu,$(filter-out %/layout,$(EP_TESTS))): $(BUILD)/%_gpu: %.cc $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iproducts/ep/include $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \

@@ -5,7 +5,7 @@
  *   here           there                                       products/ep/kernels, products/ep/lib/launch.c
  *   send           EpDispatchSend::send, EpCombineSend::send
  *   receive        EpDispatchRecv::receive, EpCombineRecv::receive
- *   give           EpBlock::giveCredits, at the start of each kernel
+ *   give           epGiveCredits, at the start of each kernel
  *   open           epSends: the sends that wait for their RECV
  *
  * Each rank makes CALLS sends, in one order, and receives each of them, in any order that the host

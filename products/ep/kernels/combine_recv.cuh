@@ -42,7 +42,7 @@ public:
 	{
 		if (stopped())
 			return false;
-		giveCredits<direct>(ginEpCallCombineRecv);
+		epGiveCredits<direct>(args, ginEpCallCombineRecv);
 		*sent = epWordLoad(&call.handle->epoch[1]);
 		return true;
 	}
@@ -86,7 +86,7 @@ private:
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			if (!gone[r])
-				owe(epPartsFree, half, r);
+				epOwe(plan, epPartsFree, half, r);
 		if (sent && thread() == 0)
 			advance(1, epoch);
 	}
@@ -95,8 +95,9 @@ private:
 	GIN_FN bool awaitRank(uint32_t r) const
 	{
 		const uint64_t before = call.waitCost ? ginNow() : 0;
-		const uint32_t out = maskOf(r);
-		gone[r] = out || !awaitRows<direct>(ginEpCallCombineRecv, epParts, r, epoch);
+		const uint32_t out = epMaskOf(plan, r);
+		gone[r] =
+			out || !epAwaitRows<direct>(args, ginEpCallCombineRecv, epParts, r, epoch);
 		if (call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
 		return gone[r];
@@ -142,8 +143,8 @@ private:
 			at += all >> j & (less ? 1u : 0u);
 		}
 		if (present)
-			sources[at] = {plan.own + partAt(half, partOf(t, k, before)), nullptr,
-				       weight};
+			sources[at] = {plan.own + epPartAt(plan, half, partOf(t, k, before)),
+				       nullptr, weight};
 		if (k == 0)
 			*parts = epBits(all);
 	}
@@ -218,9 +219,9 @@ private:
 			index += absent[bringers[j]] ? 0 : 1;
 		}
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
-		sources[index] = {plan.own + partAt(half, partOf(t, k, ranksBefore)), nullptr,
-				  none && call.topkWeights ? call.topkWeights[t * call.topk + k]
-							   : 1.0f};
+		sources[index] = {
+			plan.own + epPartAt(plan, half, partOf(t, k, ranksBefore)), nullptr,
+			none && call.topkWeights ? call.topkWeights[t * call.topk + k] : 1.0f};
 		epScratchAdd(parts, 1);
 	}
 
@@ -233,7 +234,7 @@ private:
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		if (direct)
 			return t * plan.partsOfToken + (none ? k : ranksBefore);
-		const epItemParts at = itemPartsIn(call.handle)[t * call.topk + k];
+		const epItemParts at = epItemPartsIn(plan, call.handle)[t * call.topk + k];
 		const uint32_t part = none ? at.item : at.sum;
 		return part < plan.maxTokens * plan.partsOfToken ? part
 								 : 0; /* a handle of another K */

@@ -137,10 +137,10 @@ public:
 		Ahead ahead = {};
 		const uint32_t first = ginBlockIndex() / ranks(), of = ginBlockIndex() % ranks();
 		if (first < plan.maxTokens)
-			load(recordOf(call.handle, of, first), ahead);
+			load(epRecordOf(plan, call.handle, of, first), ahead);
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
-			received[s] = receivedOf(call.handle)[s];
+			received[s] = epReceivedOf(plan, call.handle)[s];
 		open<direct>();
 		if (!enter())
 			return false;
@@ -152,7 +152,7 @@ public:
 		eachRow([&](uint32_t s) { return answersTo(s); }, 0,
 			[&](uint32_t s, uint32_t slot) {
 				if (!ahead.loaded)
-					load(recordOf(call.handle, s, slot), ahead);
+					load(epRecordOf(plan, call.handle, s, slot), ahead);
 				sendRow(s, slot, ahead, sources + n++ % 2 * GIN_EP_MAX_TOPK);
 				ahead.loaded = false;
 			});
@@ -172,7 +172,7 @@ private:
 		GIN_NO_UNROLL
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			if (answers(r))
-				raiseRest<direct>(number, epParts, r, received[r], epoch);
+				epRaiseRest<direct>(args, number, epParts, r, received[r], epoch);
 	}
 
 	/* Rows that go back to a source. */
@@ -205,9 +205,9 @@ private:
 		if (overlaps && !allReady(from, n))
 			return;
 		sendParts(from, n);
-		if (thread() == 0 && (direct || isDirect(s)))
+		if (thread() == 0 && (direct || epIsDirect(plan, s)))
 			rowsOut[s]++;
-		if (direct || isDirect(s))
+		if (direct || epIsDirect(plan, s))
 			return;
 		sync();
 		if (thread() == 0)
@@ -217,7 +217,7 @@ private:
 	/* The rows of x of a received row. */
 	GIN_FN void findSources(uint32_t s, uint32_t slot, const Ahead &ahead, epSource *from) const
 	{
-		const epAnswer *answers = answersOf(recordOf(call.handle, s, slot));
+		const epAnswer *answers = answersOf(epRecordOf(plan, call.handle, s, slot));
 		const uint32_t rows = ranks() * plan.maxTokens, kMask = ahead.row.kMask;
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < epBits(kMask); i += threads()) {
@@ -260,9 +260,9 @@ private:
 		const uint32_t part = reduce == GIN_EP_REDUCE_RANK ? row.part
 				      : direct ? row.token * plan.partsOfToken + k
 					       : row.first + i;
-		if (!direct && !isDirect(s))
-			return plan.own + stagedPartAt(half, s, part);
-		return slabOf(s) + partAt(half, part);
+		if (!direct && !epIsDirect(plan, s))
+			return plan.own + epStagedPartAt(plan, half, s, part);
+		return slabOf(s) + epPartAt(plan, half, part);
 	}
 
 	GIN_FN void sendParts(const epSource *from, uint32_t n) const
@@ -313,13 +313,15 @@ private:
 		const bool none = reduce == GIN_EP_REDUCE_NONE;
 		const uint32_t part = none ? begin.first : begin.part;
 		const uint32_t end = none ? last.first + epBits(last.kMask) : last.part + 1;
-		putChunk<direct>(s, chunk, partAt(half, part), stagedPartAt(half, s, part),
+		putChunk<direct>(s, chunk, epPartAt(plan, half, part),
+				 epStagedPartAt(plan, half, s, part),
 				 static_cast<size_t>(end - part) * plan.partBytes);
 	}
 
 	GIN_FN epReceived rowOf(uint32_t s, uint32_t slot) const
 	{
-		return *reinterpret_cast<const epReceived *>(recordOf(call.handle, s, slot));
+		return *reinterpret_cast<const epReceived *>(
+			epRecordOf(plan, call.handle, s, slot));
 	}
 };
 

@@ -38,7 +38,7 @@ public:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			gin<false>(l).flush(GinCta{}, dependsOn(plan.rank));
+			gin<false>(l).flush(GinCta{}, epFrom(args, plan.rank));
 	}
 };
 

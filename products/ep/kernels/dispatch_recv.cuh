@@ -74,7 +74,7 @@ public:
 	{
 		if (stopped())
 			return false;
-		giveCredits<direct>(ginEpCallDispatchRecv);
+		epGiveCredits<direct>(args, ginEpCallDispatchRecv);
 		begin();
 		sync();
 		*sent = epWordLoad(&call.handle->epoch[0]);
@@ -156,7 +156,7 @@ private:
 		}
 	}
 
-	GIN_FN char *verdictOf(uint32_t s) const { return plan.own + verdictAt(half, s); }
+	GIN_FN char *verdictOf(uint32_t s) const { return plan.own + epVerdictAt(plan, half, s); }
 
 	/* Has some block given the source up? In the last block. */
 	GIN_FN bool lostInGrid(uint32_t s) const
@@ -168,7 +168,7 @@ private:
 	/* A word of a count line, in *value. False: the source is lost. */
 	GIN_FN bool awaitCount(uint32_t source, uint32_t word, uint32_t *value) const
 	{
-		return awaitWord(countAt(half, source, word), source, true, value);
+		return awaitWord(epCountAt(plan, half, source, word), source, true, value);
 	}
 
 	/* A word of this rank's slab with the tag of this epoch; `timed`: within the time limit. */
@@ -193,9 +193,10 @@ private:
 	GIN_FN uint32_t readCount(uint32_t source, uint32_t word) const
 	{
 		uint32_t value = 0; /* the next loads follow at once */
-		uint32_t gone = maskOf(source) ? EP_LOST_COUNTS : 0;
-		const bool come = lookWord(countAt(half, source, word), &value);
-		if (mayMask() && !awaitWord(verdictAt(half, source), plan.rank, false, &gone))
+		uint32_t gone = epMaskOf(plan, source) ? EP_LOST_COUNTS : 0;
+		const bool come = lookWord(epCountAt(plan, half, source, word), &value);
+		if (mayMask() &&
+		    !awaitWord(epVerdictAt(plan, half, source), plan.rank, false, &gone))
 			gone = EP_LOST_COUNTS;
 		if (gone & EP_LOST_COUNTS || (!come && !awaitCount(source, word, &value)))
 			return none(source);
@@ -245,11 +246,11 @@ private:
 	GIN_FN void lookForCounts() const
 	{
 		const uint32_t s = thread() / words;
-		const bool looks = direct && epTeamFirst() && s < ranks() && !maskOf(s);
+		const bool looks = direct && epTeamFirst() && s < ranks() && !epMaskOf(plan, s);
 		uint32_t value;
 		GIN_NO_UNROLL
 		for (uint32_t look = 0; looks && look < EP_LOOKS; look++)
-			if (lookWord(countAt(half, s, 0), &value))
+			if (lookWord(epCountAt(plan, half, s, 0), &value))
 				break;
 		epTeamSync();
 	}
@@ -280,8 +281,8 @@ private:
 	GIN_FN bool awaitSource(uint32_t s) const
 	{
 		uint32_t what = lost[s] ? EP_LOST_COUNTS | EP_LOST_ROWS : 0;
-		const bool come = what || !reads(s) || (!maskOf(s) && lookForRow(s));
-		if (!come && !awaitRows<direct>(ginEpCallDispatchRecv, epRows, s, epoch))
+		const bool come = what || !reads(s) || (!epMaskOf(plan, s) && lookForRow(s));
+		if (!come && !epAwaitRows<direct>(args, ginEpCallDispatchRecv, epRows, s, epoch))
 			what = EP_LOST_ROWS;
 		lost[s] = what;
 		if (what)
@@ -305,14 +306,15 @@ private:
 	 */
 	GIN_FN bool lookForRow(uint32_t s) const
 	{
-		const char *row = plan.own + rowAt(half, s, first / ranks());
+		const char *row = plan.own + epRowAt(plan, half, s, first / ranks());
 		const uint32_t tag = (epoch + 1) | EP_TAG;
 		GIN_NO_UNROLL
 		for (uint32_t look = 0; only && look < EP_LOOKS; look++) {
 			if (epTaggedLoad(row + EP_TAG_AT) >> 32 == tag)
 				return true;
 			if (look % 4 == 3 &&
-			    reached<direct>(0, signalId(epRows, half, s), rowsOf(epoch)))
+			    epReached<direct>(args, 0, epSignalId(plan, epRows, half, s),
+					      epAllRows(plan, epoch)))
 				return true;
 		}
 		return false;
@@ -323,7 +325,7 @@ private:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads()) {
-			receivedOf(call.handle)[s] = counts[s * words];
+			epReceivedOf(plan, call.handle)[s] = counts[s * words];
 			if (ranked())
 				call.recvCount[s] = static_cast<int32_t>(counts[s * words]);
 		}
@@ -353,7 +355,7 @@ private:
 
 	GIN_FN void loadRow(uint32_t s, uint32_t slot, Ahead &ahead) const
 	{
-		const char *row = plan.own + rowAt(half, s, slot);
+		const char *row = plan.own + epRowAt(plan, half, s, slot);
 		ahead.head = epPieceLoad(row);
 		if (GIN_ON_GPU && thread() < plan.topk)
 			ahead.item = epItemLoad(row + sizeof(epHeader) + thread() * sizeof(epItem));
@@ -394,7 +396,7 @@ private:
 			const bool gone = gaveUp && lostInGrid(s);
 			any = any || gone;
 			if (!gone)
-				owe(epRowsFree, half, s);
+				epOwe(plan, epRowsFree, half, s);
 		}
 		if (gaveUp && GinCta{}.any(any))
 			clearSources();
@@ -406,7 +408,7 @@ private:
 	{
 		Ahead ahead = {};
 		loadRow(s, slot, ahead);
-		const char *row = plan.own + rowAt(half, s, slot);
+		const char *row = plan.own + epRowAt(plan, half, s, slot);
 		const uint32_t kMask = static_cast<uint32_t>(ahead.head.half[0] >> 32);
 		const uint32_t n = epBits(kMask);
 		if (ranked())
@@ -466,8 +468,8 @@ private:
 				epRowTarget *to) const
 	{
 		const ginWord16 head = ahead.head;
-		epAnswer *answers = reinterpret_cast<epAnswer *>(recordOf(call.handle, s, slot) +
-								 sizeof(epReceived));
+		epAnswer *answers = reinterpret_cast<epAnswer *>(
+			epRecordOf(plan, call.handle, s, slot) + sizeof(epReceived));
 		const uint32_t rows = ranks() * plan.maxTokens;
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < plan.topk; i += threads()) {
@@ -493,7 +495,8 @@ private:
 
 	GIN_FN void keepHeader(ginWord16 head, uint32_t s, uint32_t slot, epRowTarget *to) const
 	{
-		epReceived *record = reinterpret_cast<epReceived *>(recordOf(call.handle, s, slot));
+		epReceived *record =
+			reinterpret_cast<epReceived *>(epRecordOf(plan, call.handle, s, slot));
 		*record = {static_cast<uint32_t>(head.half[0]),
 			   static_cast<uint32_t>(head.half[0] >> 32),
 			   static_cast<uint32_t>(head.half[1]),
@@ -559,7 +562,7 @@ private:
 	GIN_FN void clearSource(uint32_t s) const
 	{
 		if (thread() == 0)
-			receivedOf(call.handle)[s] = EP_NONE;
+			epReceivedOf(plan, call.handle)[s] = EP_NONE;
 		GIN_NO_UNROLL
 		for (uint32_t e = 0; e < (ranked() ? 1 : plan.localExperts); e++) {
 			const uint32_t first = ranked() ? 0 : counts[s * words + 1 + e];

@@ -186,16 +186,16 @@ private:
 		if (!fate[r])
 			sendLine(r, words);
 		if (!fate[r] && thread() == 0)
-			raiseRest<direct>(number, epRows, r, histogram[0], epoch);
+			epRaiseRest<direct>(args, number, epRows, r, histogram[0], epoch);
 		sync(); /* before the next rank's histogram */
 	}
 
 	GIN_FN void sendLine(uint32_t r, uint32_t words) const
 	{
 		const uint64_t tag = static_cast<uint64_t>(epoch + 1) << 32;
-		const size_t at = countAt(half, plan.rank, 0);
+		const size_t at = epLineAt(plan, half, plan.rank);
 		const int peer = static_cast<int>(r);
-		if (direct || isDirect(r)) {
+		if (direct || epIsDirect(plan, r)) {
 			uint64_t *line = reinterpret_cast<uint64_t *>(slabOf(r) + at);
 			GIN_NO_UNROLL
 			for (uint32_t w = thread(); w < words; w += threads())
@@ -203,16 +203,16 @@ private:
 					       tag | histogram[w]);
 			return;
 		}
-		const size_t staged = plan.stagedCountsAt - plan.countsAt + countAt(half, r, 0);
+		const size_t staged = epStagedLineAt(plan, half, r);
 		uint64_t *line = reinterpret_cast<uint64_t *>(plan.own + staged);
 		GIN_NO_UNROLL
 		for (uint32_t w = thread(); w < words; w += threads())
 			line[w] = tag | histogram[w];
 		ginResult_t result = gin<direct>(0).put(peer, plan.slab, at, plan.slab, staged,
 							words * sizeof(uint64_t), GinNone{},
-							GinNone{}, GinCta{}, dependsOn(r));
+							GinNone{}, GinCta{}, epFrom(args, r));
 		if (result != ginSuccess && thread() == 0)
-			lose<direct>(number, r, result, epoch, 0, 0);
+			epLose<direct>(args, number, r, result, epoch, 0, 0);
 	}
 
 	/* `to` is empty; `next` becomes empty, for the next token. */
@@ -231,7 +231,7 @@ private:
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < call.topk; i += threads())
-			if (to[i].to && !isDirect(to[i].rank))
+			if (to[i].to && !epIsDirect(plan, to[i].rank))
 				stagedOne(to[i].rank, to[i].slot);
 	}
 
@@ -250,8 +250,9 @@ private:
 		const uint32_t item = direct ? 0 : rankedOf(t, k, rank);
 		if (!epTeamFirst() || fate[rank])
 			return;
-		char *row = (direct || isDirect(rank)) ? slabOf(rank) + rowAt(half, plan.rank, slot)
-						       : plan.own + stagedRowAt(half, rank, slot);
+		char *row = (direct || epIsDirect(plan, rank))
+				    ? slabOf(rank) + epRowAt(plan, half, plan.rank, slot)
+				    : plan.own + epStagedRowAt(plan, half, rank, slot);
 		const uint32_t below = share.kMask & ((1u << k) - 1);
 		const epItemParts parts = itemPartsOf(t, share, rank, slot, item);
 		if (!below) {
@@ -259,11 +260,11 @@ private:
 			if (direct)
 				tagged[rank] = {row + EP_TAG_AT, parts.sum};
 			epHeaderStore(row, {t, share.kMask, parts.sum, parts.item});
-			if (direct || isDirect(rank))
+			if (direct || epIsDirect(plan, rank))
 				epScratchAdd(&rowsOut[rank], 1);
 		}
 		if (!direct)
-			itemPartsIn(call.handle)[t * call.topk + k] = parts;
+			epItemPartsIn(plan, call.handle)[t * call.topk + k] = parts;
 		writeItem(row, epBits(below), t * call.topk + k, before,
 			  GIN_ON_GPU && k == epTeam() ? ahead.weight : weightAt(t * call.topk + k));
 	}
@@ -290,8 +291,8 @@ private:
 	{
 		epChunk chunk;
 		if (staged(rank, slot, bases[rank].rows, &chunk))
-			putChunk<direct>(rank, chunk, rowAt(half, plan.rank, chunk.first),
-					 stagedRowAt(half, rank, chunk.first),
+			putChunk<direct>(rank, chunk, epRowAt(plan, half, plan.rank, chunk.first),
+					 epStagedRowAt(plan, half, rank, chunk.first),
 					 static_cast<size_t>(chunk.size) * plan.rowBytes);
 	}
 

@@ -10,7 +10,7 @@
 
 #include "products/ep/include/gin_ep.h"
 
-#include "args.h"
+#include "layout.cuh"
 #include "memory.cuh"
 
 /* The distance of two epochs in a word with a tag. */
@@ -44,33 +44,11 @@ GIN_FN ginOptions epFrom(const epArgs &args, uint32_t rank)
 	return options;
 }
 
-/* The slab of a direct peer; NULL: a network route. */
-GIN_FN char *epSlabOf(const epPlan &plan, uint32_t rank)
-{
-	if (rank == plan.rank)
-		return plan.own;
-	if (rank < EP_PEER_SLABS)
-		return plan.peerSlab[rank];
-	return static_cast<char *>(ginPeerPointer(plan.slab, 0, static_cast<int>(rank)));
-}
-
-/* Where the count line of a source begins: [half][source][1 + mostLocal]. */
-GIN_FN size_t epLineAt(const epPlan &plan, uint32_t half, uint32_t source)
-{
-	const size_t line = static_cast<size_t>(half) * plan.nRanks + source;
-	return plan.countsAt + line * (1 + plan.mostLocal) * sizeof(uint64_t);
-}
-
 /* The word that a rank that has given up writes into count words. */
 GIN_FN uint64_t epMarkWord(const epPlan &plan)
 {
 	const uint64_t epoch = epWordLoad(&plan.state->epoch[0]) + EP_GAVE_UP_EPOCHS;
 	return epoch << 32;
-}
-
-GIN_FN size_t epLineBytes(const epPlan &plan)
-{
-	return (1 + plan.mostLocal) * sizeof(uint64_t);
 }
 
 /*
@@ -91,12 +69,6 @@ GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, 
 			.put(static_cast<int>(rank), plan.slab, at, plan.slab, plan.stagedMarkAt,
 			     epLineBytes(plan), GinNone{}, GinNone{}, GinThread{},
 			     epFrom(args, rank));
-}
-
-/* The mark of `source` at a rank. */
-GIN_FN size_t epMarkAt(const epPlan &plan, uint32_t source)
-{
-	return plan.marksAt + source * sizeof(uint64_t);
 }
 
 /*

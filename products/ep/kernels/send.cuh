@@ -63,8 +63,9 @@ protected:
 		for (uint32_t r = thread(); r < ranks(); r += threads())
 			rowsOut[r] = 0;
 		if (ginBlockIndex() == ginGridSize() - 1 && !epBegin(plan).failed())
-			giveCredits<direct>(number);
-		awaitCredits<direct>(number, which() ? epPartsFree : epRowsFree, fate, begun);
+			epGiveCredits<direct>(args, number);
+		epAwaitCredits<direct>(args, number, which() ? epPartsFree : epRowsFree, fate,
+				       begun);
 	}
 
 	/*
@@ -86,7 +87,7 @@ protected:
 	GIN_FN void advanceAlone() const
 	{
 		if (thread() == threads() - 1 &&
-		    epTicketTake(ticket(number, half), 1, ginGridSize()))
+		    epTicketTake(epTicketOf(plan, number, half), 1, ginGridSize()))
 			advance(which(), epoch);
 	}
 
@@ -101,23 +102,23 @@ protected:
 	}
 
 	/*
-	 * Not by raise(): a called function loads the kernel's parameters from memory, and the
+	 * Not by epSignal(): a called function loads the kernel's parameters from memory, and the
 	 * release would wait for the loads.
 	 */
 	template <bool direct> GIN_FN void raiseOne(uint32_t r) const
 	{
-		const GinSignalAdd rows{signalId(family(), half, plan.rank), rowsOut[r]};
+		const GinSignalAdd rows{epSignalId(plan, family(), half, plan.rank), rowsOut[r]};
 		if (!direct) {
-			raise<direct>(number, r, 0, rows, epoch);
+			epSignal<direct>(args, number, r, 0, rows, epoch);
 			return;
 		}
-		ginOptions options = dependsOn(r);
+		ginOptions options = epFrom(args, r);
 		if (!which())
 			options.given = tagRow(r);
 		const ginResult_t result =
 			gin<direct>(0).signal(static_cast<int>(r), rows, GinThread{}, options);
 		if (result != ginSuccess)
-			lose<direct>(number, r, result, epoch, rows.value, 0);
+			epLose<direct>(args, number, r, result, epoch, rows.value, 0);
 	}
 
 	/*
@@ -157,13 +158,13 @@ protected:
 	template <bool direct> GIN_FN void putChunk(uint32_t rank, const epChunk &chunk, size_t to,
 						    size_t from, size_t bytes) const
 	{
-		const uint32_t id = signalId(family(), half, plan.rank);
+		const uint32_t id = epSignalId(plan, family(), half, plan.rank);
 		ginResult_t result = gin<direct>(laneOf(chunk))
 					     .put(static_cast<int>(rank), plan.slab, to, plan.slab,
 						  from, bytes, GinSignalAdd{id, chunk.size},
-						  GinNone{}, GinThread{}, dependsOn(rank));
+						  GinNone{}, GinThread{}, epFrom(args, rank));
 		if (result != ginSuccess)
-			lose<direct>(number, rank, result, epoch, chunk.size, 0);
+			epLose<direct>(args, number, rank, result, epoch, chunk.size, 0);
 	}
 };
 
