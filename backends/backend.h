@@ -54,7 +54,10 @@ struct backendHost {
 	 * Did reach() of the backend with this route find the pair on both ranks before search()?
 	 */
 	int (*foundFirst)(void *core, int peer, uint32_t route);
-	/* Any thread. Makes the communicator fail on all ranks, with `why` as the sentence. */
+	/*
+	 * Any thread. Makes the communicator fail on all ranks, with `why` as the sentence. In a
+	 * communicator that has failed: as queueFailed(), for all device communicators.
+	 */
 	void (*peerFailed)(void *core, int peer, const char *why);
 	/*
 	 * Any thread. The send queue of `contexts` to `peer` has failed, and the peer has not. In

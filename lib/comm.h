@@ -123,7 +123,7 @@ ginResult_t commEnter(ginComm_t comm, const char *call);
 /* `rank`, or the whole communicator (-1), has failed: ends the waits of kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
 
-/* struct backendHost.queueFailed */
+/* struct backendHost.queueFailed; `contexts` NULL: of all device communicators */
 int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const char *why);
 
 /*

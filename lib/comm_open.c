@@ -215,17 +215,21 @@ static int hostFoundFirst(void *core, int peer, uint32_t route)
 enum { NEWS_MS = 50 };
 
 /*
- * After the death of a rank the others may end their communicators at once, and their NICs then
- * stop answering. So the control plane gets some time to deliver the news of the first death, which
- * names the rank that died.
+ * After the death of a rank the others may destroy their objects at once, and their NICs then stop
+ * answering. So the control plane gets some time to deliver the news of the first death, which
+ * names the rank that died. In a communicator that has failed, a peer that a network has lost is
+ * lost to kernels of this rank only: the peer may be healthy, and the ranks that go on need it.
  */
 static void hostPeerFailed(void *core, int peer, const char *why)
 {
-	struct control *control = &((ginComm_t)core)->control;
+	ginComm_t comm = core;
 
-	for (int ms = 0; ms < NEWS_MS && controlError(control) == ginSuccess; ms++)
+	for (int ms = 0; ms < NEWS_MS && controlError(&comm->control) == ginSuccess; ms++)
 		usleep(1000);
-	controlReport(control, peer, why);
+	if (controlError(&comm->control) != ginSuccess && peer != comm->rank)
+		devCommQueueFailed(comm, NULL, peer, why);
+	else
+		controlReport(&comm->control, peer, why);
 }
 
 static int hostQueueFailed(void *core, const void *contexts, int peer, const char *why)

@@ -63,6 +63,13 @@ static inline struct proxyWindow *slotsFind(const struct proxySlots *slots, uint
 	return __atomic_load_n(&slots->at[slot], __ATOMIC_ACQUIRE);
 }
 
+/* Has the slot ever been a window's? Slots are taken in the order of their numbers. */
+static inline int slotsHad(const struct proxySlots *slots, uint32_t slot)
+{
+	/* Acquire: pairs with the release in slotsTake(). */
+	return slot < __atomic_load_n(&slots->used, __ATOMIC_ACQUIRE);
+}
+
 /* The window of this rank that contains [address, address + bytes); NULL: none. */
 const struct proxyWindow *slotsSearch(const struct proxySlots *slots, const void *address,
 				      uint64_t bytes);

@@ -441,14 +441,20 @@ void controlAbort(struct control *c)
 	snprintf(why, sizeof(why), "rank %d (host %s) called ginCommAbort", c->rank,
 		 c->ranks[c->rank].host);
 	pthread_mutex_lock(&c->lock);
+	c->aborted = 1;
 	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
 	pthread_mutex_unlock(&c->lock);
 }
 
 void controlReport(struct control *c, int peer, const char *why)
 {
+	char sentence[SENTENCE_BYTES];
+
+	snprintf(sentence, sizeof(sentence),
+		 "%.360s (reported by rank %d; ranks that are alive go on by ginCommShrink())", why,
+		 c->rank);
 	pthread_mutex_lock(&c->lock);
-	controlBreakHere(c, peer, ginErrorPeer, why, NULL);
+	controlBreakHere(c, peer, ginErrorPeer, sentence, NULL);
 	pthread_mutex_unlock(&c->lock);
 }
 

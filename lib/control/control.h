@@ -106,6 +106,7 @@ struct control {
 	ginResult_t broken;   /* not ginSuccess: the first failure of the communicator */
 	char why[SENTENCE_BYTES];
 	uint8_t *failed; /* [nRanks] */
+	int aborted;	 /* by controlAbort() */
 	int connected;	 /* the thread may begin */
 	int closing;
 };

@@ -52,7 +52,7 @@ static struct recoverWait startWait(const struct control *c)
 	return (struct recoverWait){.warn = now + WARN_SECONDS * SECOND,
 				    .end = now + paramNumber(paramTimeout) * SECOND,
 				    .askMs = ASK_LEAST_MS,
-				    .aborted = c->failed[c->rank]};
+				    .aborted = c->aborted};
 }
 
 /* Does this rank wait for `rank`? The leader waits for all, the others for the leader. */
@@ -154,7 +154,10 @@ static ginResult_t late(const struct control *c, struct recoverWait *w)
 	return ginSuccess;
 }
 
-/* Has the caller ended the call, by config.poll or by ginCommAbort() on another thread? */
+/*
+ * Has the caller ended the call, by config.poll or by ginCommAbort() on another thread? The news
+ * that another rank takes this rank for lost does not end it: this rank answers, and is in.
+ */
 static ginResult_t lookForEnd(struct control *c, const struct recoverWait *w)
 {
 	pthread_mutex_unlock(&c->lock);
@@ -162,7 +165,7 @@ static ginResult_t lookForEnd(struct control *c, const struct recoverWait *w)
 	pthread_mutex_lock(&c->lock);
 	if (ended)
 		return fail(ginErrorAborted, "config.poll has ended the call");
-	if (c->failed[c->rank] && !w->aborted)
+	if (c->aborted && !w->aborted)
 		return fail(ginErrorAborted, "ginCommAbort() was called meanwhile");
 	return ginSuccess;
 }

@@ -125,29 +125,29 @@ void devCommsFail(ginComm_t comm, int rank, ginResult_t result)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-static struct devComm *devCommOf(ginComm_t comm, const void *contexts)
+static void queueFailed(ginComm_t comm, struct devComm *dc, int rank, const char *why)
 {
-	struct devComm *dc = comm->devComms;
-
-	while (dc && !queuesHave(&dc->queues, contexts))
-		dc = dc->next;
-	return dc;
+	if (dc->whyRank < 0) {
+		dc->whyRank = rank;
+		snprintf(dc->why, sizeof(dc->why), "%s", why);
+	}
+	dc->lost[rank] = lostDead;
+	devCommTellLost(comm, dc);
 }
 
 int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const char *why)
 {
+	int found = 0;
+
 	pthread_mutex_lock(&comm->lock);
-	struct devComm *dc = devCommOf(comm, contexts);
-	if (dc) {
-		if (dc->whyRank < 0) {
-			dc->whyRank = rank;
-			snprintf(dc->why, sizeof(dc->why), "%s", why);
-		}
-		dc->lost[rank] = lostDead;
-		devCommTellLost(comm, dc);
+	for (struct devComm *dc = comm->devComms; dc; dc = dc->next) {
+		if (contexts && !queuesHave(&dc->queues, contexts))
+			continue;
+		queueFailed(comm, dc, rank, why);
+		found = 1;
 	}
 	pthread_mutex_unlock(&comm->lock);
-	return dc != NULL;
+	return found;
 }
 
 ginResult_t ginCommMask(ginComm_t comm, int rank)

@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -70,6 +71,26 @@ inline void exchange(Rank &r, uint32_t tag)
 	EXPECT(inbox.read() == due);
 	CHECK(ginCommGetAsyncError(r.comm, &error));
 	EXPECT(error == ginSuccess);
+}
+
+/* Counts that all processes of the test share. */
+inline int *newCount()
+{
+	void *at = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	EXPECT(at != MAP_FAILED);
+	return static_cast<int *>(at);
+}
+
+inline void add(int *count)
+{
+	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
+}
+
+inline void awaitCount(const int *count, int least)
+{
+	while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least)
+		usleep(1000);
 }
 
 #define EXPECT_FAILS(call, result, ...) requireFails(call, result, {__VA_ARGS__}, #call)

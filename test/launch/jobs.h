@@ -71,26 +71,6 @@ inline int endJobs()
 	return failures;
 }
 
-/* Counts that all processes of the test share. */
-inline int *newCount()
-{
-	void *at = mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			-1, 0);
-	EXPECT(at != MAP_FAILED);
-	return static_cast<int *>(at);
-}
-
-inline void add(int *count)
-{
-	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
-}
-
-inline void awaitCount(const int *count, int least)
-{
-	while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least)
-		usleep(1000);
-}
-
 /* Several communicators, one after the other; an allgather that is set is not used. */
 inline void meets(int rank, int nRanks)
 {

@@ -139,6 +139,59 @@ int killedInKernel(const ginConfig_t *config)
 	return 0;
 }
 
+int *destroyed; /* 1: rank 0 has destroyed its device communicator */
+
+/* Signals of a rank that may not know yet that their target is gone. */
+struct SignalLate {
+	ginDevComm dc;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		Gin gin(dc, 0);
+		ginOptions own;
+		own.from = {dc.rank, 1, 1}; /* the victim's death does not end the calls */
+		ginResult_t result = ginSuccess;
+		for (int i = 0; i < 100 && result == ginSuccess; i++)
+			result = gin.signal(0, GinSignalInc{0}, GinThread{}, own);
+		results[0] = result == ginSuccess ? gin.flush(GinThread{}, own) : result;
+	}
+};
+
+/*
+ * After the victim's death rank 0 destroys its device communicator at once, and signals of rank 1
+ * follow. Rank 1 is healthy: its calls succeed, and it goes on.
+ */
+int lateSignals(const ginConfig_t *config)
+{
+	Memories m;
+	Rank r;
+
+	rankOpen(r, config);
+	m.open(r);
+	{
+		Device device(r, 1, 1);
+		Results results(r, 1);
+		ginResult_t error = ginSuccess;
+		meet(r); /* all have theirs */
+		if (isVictim(r.rank))
+			die();
+		while (error == ginSuccess) {
+			usleep(1000);
+			CHECK(ginCommGetAsyncError(r.comm, &error));
+		}
+		if (r.rank) {
+			awaitCount(destroyed, 1);
+			launch(r, 1, 1, SignalLate{device.dc, results.words});
+			EXPECT(results.all(ginSuccess));
+		}
+	}
+	if (!r.rank)
+		add(destroyed);
+	goOn(r, m, true);
+	return 0;
+}
+
 /* No rank inherits the window that the victim never registers. */
 int killedInRegister(const ginConfig_t *config)
 {
@@ -472,6 +525,7 @@ const std::vector<std::vector<int>> nobody = {{}}, one = {{0}, {1}, {-1}},
 const Case cases[] = {
 	{"killed", killed, 2, some, {0}, true},
 	{"in a kernel", killedInKernel, 2, {{0}, {1}}, {0}, true},
+	{"late signals", lateSignals, 3, {{-1}}, {0}, true},
 	{"in register", killedInRegister, 2, {{0}, {-1}}, {300, 2000}, true},
 	{"in shrink",
 	 killedInShrink,
@@ -508,6 +562,7 @@ bool choose(const std::vector<int> &of)
 void runRanks(const Case &c)
 {
 	EXPECT(!pipe(idPipe));
+	destroyed = newCount();
 	const int *result = ranksStart(ranks, asThreads, c.run);
 	for (int r = 0; r < ranks; r++) {
 		int due = c.dies && isVictim(r) ? 128 + SIGKILL : 0;
@@ -519,6 +574,7 @@ void runRanks(const Case &c)
 	}
 	close(idPipe[0]);
 	close(idPipe[1]);
+	munmap(destroyed, sizeof(*destroyed));
 }
 
 double now()

@@ -127,6 +127,47 @@ static void wrongSlots(void)
 	expectRefused(m, "its value is too long");
 }
 
+/*
+ * After a failure this rank has destroyed a window, and messages that name it are under way. They
+ * change nothing, and the peer, which is healthy, is not lost: its later messages are done.
+ */
+static void lateMessages(void)
+{
+	static const uint8_t kinds[] = {messageWord, messagePut, messageValue, messageLanded,
+					messageFetch};
+	const struct message onTime = {.kind = messageWord,
+				       .op = ginOpSignal,
+				       .bytes = 8,
+				       .rank = 1,
+				       .number = 2 * sizeof(kinds),
+				       .operand = 5,
+				       .named = named(0, 0)};
+
+	setenv("GIN_BOUNCE", "always", 1);
+	rigStart(1);
+	struct networkLane *lane = side[0].lanes.lane[TRANSPORT_NETWORK].state;
+	struct sideMemory before = side[0].memory;
+	slotsGive(&side[0].slots, side[0].data);
+	for (uint32_t i = 0; i < 2 * sizeof(kinds); i++) {
+		struct message m = {.kind = kinds[i / 2], .op = ginOpSignal, .bytes = 8, .rank = 1};
+		m.number = i;
+		m.wantsAnswer = m.kind == messageWord && i % 2;
+		m.named = named(m.kind == messagePut && i % 2 ? 0 : 1, 0);
+		m.target = named(m.kind == messagePut && i % 2 ? 1 : 0, 0);
+		m.operand = m.kind >= messageLanded ? messageSlot(0, 8) : 1;
+		networkReceive(lane, (const unsigned char *)&m, sizeof(m));
+	}
+	EXPECT(!memcmp(&before, &side[0].memory, sizeof(before)));
+	EXPECT_EQUAL(lane->late, 2 * sizeof(kinds));
+	networkReceive(lane, (const unsigned char *)&onTime, sizeof(onTime));
+	EXPECT_EQUAL(*wordOf(&side[0], 0), 5);
+	EXPECT_EQUAL(lane->peer[1].channel->expected, onTime.number + 1);
+	EXPECT_EQUAL(lane->peer[1].channel->endOwed, 0);
+	EXPECT_EQUAL(side[0].failures, 0);
+	slotsPublish(&side[0].slots, side[0].data);
+	rigStop();
+}
+
 /* A peer asks for 1 to be added to a word of GPU memory. */
 static void askFor(struct networkLane *lane, uint32_t rank, uint64_t *number, const void *word)
 {
@@ -294,6 +335,7 @@ int main(void)
 	expectChild("a signal that may be answered", glances);
 	expectChild("wrong messages", wrongMessages);
 	expectChild("wrong messages with data", wrongData);
+	expectChild("late messages", lateMessages);
 	expectChild("messages for local windows", localWindows);
 	expectChild("wrong messages about slots", wrongSlots);
 	expectChild("two peers at one word", peersTakeTurns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_shrink.c - ginCommShrink() among threads, some of which leave at random times: the others
- * agree, and inherit their common windows. A rank that fails to join waits for the others. A
- * stranger sends datagrams to all ranks meanwhile.
+ * agree, and inherit their common windows. A rank that fails to join waits for the others. A rank
+ * that another rank takes for lost goes on. A stranger sends datagrams to all ranks meanwhile.
  *
  *	ROUNDS=N SEED=N		the number of communicators, and the seed
  */
@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "lib/comm.h"
-#include "lib/control/recover.h"
+#include "lib/control/recover_internal.h"
 
 enum { RANKS = 4 };
 
@@ -193,6 +193,74 @@ static int failToJoin(const ginConfig_t *config)
 	return 0;
 }
 
+static ginComm_t comms[RANKS];
+
+static int isIn(struct control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	int in = control->recovery->phase == recoverGather;
+	pthread_mutex_unlock(&control->lock);
+	return in;
+}
+
+static int isLost(struct control *control, int rank)
+{
+	pthread_mutex_lock(&control->lock);
+	int lost = control->failed[rank];
+	pthread_mutex_unlock(&control->lock);
+	return lost;
+}
+
+static void awaitError(ginComm_t comm)
+{
+	ginResult_t error = ginSuccess;
+
+	while (error == ginSuccess) {
+		usleep(1000);
+		EXPECT(ginCommGetAsyncError(comm, &error) == ginSuccess);
+	}
+}
+
+/*
+ * The communicator has failed. Then rank 0's network loses rank 1, which is in the call already: no
+ * other rank hears of that. Then rank 0 reports it nevertheless: rank 1 stays in the call, and goes
+ * on.
+ */
+static void takeForLost(ginComm_t comm)
+{
+	while (!isIn(&comms[1]->control))
+		usleep(1000);
+	comm->host.peerFailed(comm, 1, "rank 1 is lost: its queue pair does not answer");
+	EXPECT(!isLost(&comm->control, 1));
+	controlReport(&comm->control, 1, "rank 1 is lost");
+	while (!isLost(&comms[1]->control, 1))
+		usleep(1000);
+}
+
+static int reportedLost(const ginConfig_t *config)
+{
+	ginComm_t comm, made;
+	int nRanks;
+
+	EXPECT(ginCommInit(config, &comm) == ginSuccess);
+	comms[config->rank] = comm;
+	EXPECT(ginCommAllgather(comm, NULL, NULL, 0) == ginSuccess);
+	if (config->rank == RANKS - 1) {
+		EXPECT(ginCommAbort(comm) == ginSuccess);
+		EXPECT(ginCommDestroy(comm) == ginSuccess);
+		return 0;
+	}
+	awaitError(comm);
+	if (!config->rank)
+		takeForLost(comm);
+	EXPECT(ginCommShrink(comm, NULL, 0, &made) == ginSuccess);
+	EXPECT(ginCommSize(made, &nRanks) == ginSuccess);
+	EXPECT_EQUAL(nRanks, RANKS - 1);
+	EXPECT(ginCommDestroy(made) == ginSuccess);
+	EXPECT(ginCommDestroy(comm) == ginSuccess);
+	return 0;
+}
+
 /* A datagram of recover_peer.c, of a rank that excludes all ranks; the hash is wrong. */
 struct forged {
 	uint64_t hash;
@@ -251,6 +319,9 @@ int main(void)
 	const int *joined = ranksStart(RANKS, 1, failToJoin);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT(joined[r] == 0);
+	const int *reported = ranksStart(RANKS, 1, reportedLost);
+	for (int r = 0; r < RANKS; r++)
+		EXPECT(reported[r] == 0);
 	for (int i = rounds ? atoi(rounds) : 60; i > 0; i--) {
 		makePlan();
 		const int *result = ranksStart(RANKS, 1, run);

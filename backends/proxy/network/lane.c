@@ -503,6 +503,11 @@ void networkLaneFree(struct networkLane *lane)
 	if (!lane)
 		return;
 	networkStop(lane);
+	if (lane->late)
+		logWrite(logInfo,
+			 "rank %d: %llu late messages named windows that were gone, and were "
+			 "dropped",
+			 lane->scope->host->rank, (unsigned long long)lane->late);
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
 		freeChannel(lane->peer[r].channel);
 	bounceClose(lane);

@@ -50,6 +50,7 @@ struct networkLane {
 	uint64_t glancesUntil; /* until then the lane does not poll: networkOwe(); 0: it polls */
 	struct proxyWork *head, *tail; /* have landed, for landed() */
 	uint32_t begun;		       /* peers with a work in `begun` */
+	uint64_t late;		       /* messages that named windows which were gone */
 	struct networkPeer peer[];     /* [nRanks] */
 };
 

@@ -6,7 +6,8 @@
  * waits for all of them. The cursor does not pass a message before its copy is made.
  *
  * A peer is trusted no more than a GPU: everything that a message names is checked against the
- * windows of this rank. A wrong message fails the peer.
+ * windows of this rank. A wrong message fails the peer. A message that names a window which this
+ * rank has had is late: it changes nothing, gets no answer, and fails nobody.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +34,17 @@ struct named {
 	uint64_t offset;
 };
 
+static uint32_t slotOf(uint64_t named)
+{
+	return (uint32_t)(named >> GIN_DESCRIPTOR_OFFSET_BITS) & (GIN_DESCRIPTOR_SLOTS - 1);
+}
+
 /* Returns NULL, or what is wrong. */
 static const char *findNamed(const struct networkLane *lane, uint64_t named, uint64_t bytes,
 			     struct named *out)
 {
 	uint64_t offset = named & ((1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1);
-	const struct proxyWindow *w =
-		slotsFind(lane->scope->slots, (uint32_t)(named >> GIN_DESCRIPTOR_OFFSET_BITS) &
-						      (GIN_DESCRIPTOR_SLOTS - 1));
+	const struct proxyWindow *w = slotsFind(lane->scope->slots, slotOf(named));
 
 	if (!w)
 		return "it names a window that is not registered";
@@ -308,11 +312,39 @@ static struct begun doFetch(struct networkLane *lane, struct networkPeer *peer,
 	return out;
 }
 
+static int namesGone(const struct networkLane *lane, uint64_t named)
+{
+	const struct proxySlots *slots = lane->scope->slots;
+	uint32_t slot = slotOf(named);
+
+	return !slotsFind(slots, slot) && slotsHad(slots, slot);
+}
+
+/*
+ * The peer has sent the message before it knew that this rank destroys the window: after a failure
+ * no rank waits for another.
+ */
+static int isLate(const struct networkLane *lane, const struct message *m)
+{
+	return namesGone(lane, m->named) || (m->kind == messagePut && namesGone(lane, m->target));
+}
+
+static struct begun dropLate(struct networkLane *lane, struct networkPeer *peer)
+{
+	if (lane->wordPeer == peer)
+		lane->wordPeer = NULL;
+	networkStopWaiting(lane, peer);
+	lane->late++;
+	return (struct begun){.copy = 0};
+}
+
 static struct begun beginMessage(struct networkLane *lane, struct networkPeer *peer,
 				 const struct message *m)
 {
 	int bounces = lane->bounce && lane->bounce->memory;
 
+	if (isLate(lane, m))
+		return dropLate(lane, peer);
 	if (m->kind == messageWord || m->kind == messagePut)
 		return doWord(lane, peer, m);
 	if (m->kind == messageValue && lane->bounce)
