@@ -206,12 +206,16 @@ struct backendOps {
 	ginResult_t (*contextsStats)(void *contexts, uint32_t context, ginStats_t *stats);
 
 	/*
-	 * Returns when everything that kernels have posted is complete or has failed. No kernel
-	 * uses the contexts any more. Not called when the communicator has failed.
+	 * Returns when everything that kernels have posted is complete or has failed; or at
+	 * deadlineToTell(), ginErrorTimeout and a sentence about what is given up. No kernel uses
+	 * the contexts any more. Not called when the communicator has failed.
 	 */
-	void (*contextsDrain)(void *state, void *contexts);
+	ginResult_t (*contextsDrain)(void *state, void *contexts);
 
-	/* Ends all transfers in progress, and frees the contexts. */
+	/*
+	 * Ends all transfers in progress, and frees the contexts. Gives transfers up that do not
+	 * end, if the communicator has failed or deadlineHere() has passed.
+	 */
 	void (*contextsClose)(void *state, void *contexts);
 
 	/* Adds the memory and exchanges of this rank if every pair of ranks uses the backend. */

@@ -4,6 +4,7 @@
 
 #include "bootstrap/root.h"
 #include "comm.h"
+#include "lib/base/deadline.h"
 #include "lib/base/info.h"
 #include "lib/base/param.h"
 #include "lib/control/recover.h"
@@ -61,8 +62,7 @@ static struct commStart makeStart(const ginConfig_t *config)
 					     .nRanks = config->nRanks}};
 }
 
-/* Opens a communicator of a whole job, and tests it where GIN_SELFTEST says so. */
-static ginResult_t openTested(const char *call, const struct commStart *start, ginComm_t *out)
+static ginResult_t openAndTest(const char *call, const struct commStart *start, ginComm_t *out)
 {
 	ginComm_t comm = NULL;
 	ginResult_t result = commOpen(call, start, &comm);
@@ -74,6 +74,16 @@ static ginResult_t openTested(const char *call, const struct commStart *start, g
 		return commDrop(comm, result);
 	*out = comm;
 	return ginSuccess;
+}
+
+/* Opens a communicator of a whole job, and tests it where GIN_SELFTEST says so. */
+static ginResult_t openTested(const char *call, const struct commStart *start, ginComm_t *out)
+{
+	uint64_t before = deadlineBegin();
+	ginResult_t result = openAndTest(call, start, out);
+
+	deadlineEnd(before);
+	return result;
 }
 
 ginResult_t ginCommInit(const ginConfig_t *given, ginComm_t *comm)
@@ -336,13 +346,17 @@ ginResult_t ginCommDestroy(ginComm_t comm)
 		return result;
 	int alone = controlError(&comm->control) != ginSuccess;
 	ginResult_t mine = devCommsCheckIdle(comm);
+	uint64_t before = deadlineBegin();
 	result = alone ? mine : controlAgree(&comm->control, "ginCommDestroy", mine);
-	if (mine != ginSuccess || result == ginErrorInvalidUsage)
+	if (mine != ginSuccess || result == ginErrorInvalidUsage) {
+		deadlineEnd(before);
 		return result;
+	}
 	/* The new communicator may know of a death earlier than this one. */
 	if (result == ginErrorPeer && recoverFinished(&comm->control))
 		result = ginSuccess;
 	commClose(comm);
+	deadlineEnd(before);
 	return result;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "comm_from.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/control/recover.h"
 #include "window.h"
@@ -174,12 +175,14 @@ ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginC
 	result = survivors ? checkExclude(comm, exclude, excludes)
 			   : fail(ginErrorInvalidArgument, "survivors is NULL");
 	refuse(&shrink, result);
+	uint64_t before = deadlineBegin();
 	result = begin(comm, exclude, result == ginSuccess ? excludes : 0);
 	if (result == ginSuccess) {
 		result = shrinkOften(&shrink, &made);
 		free(shrink.team.members);
 		recoverEnd(&comm->control, result == ginSuccess);
 	}
+	deadlineEnd(before);
 	if (result != ginSuccess)
 		return result;
 	logWrite(logInfo, "rank %d goes on as rank %d of %d", comm->rank, made->rank, made->nRanks);

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "lib/base/deadline.h"
+
 /* The arguments of a rank to ginCommSplit(). */
 struct splitVote {
 	int32_t color, key;
@@ -119,6 +121,7 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 	else if (color < 0 && color != GIN_NO_COLOR)
 		result = fail(ginErrorInvalidArgument,
 			      "color is %d: must be 0 or more, or GIN_NO_COLOR", color);
+	uint64_t before = deadlineBegin();
 	result = gatherVotes(&split, result, &vote);
 	if (result == ginSuccess) /* on all ranks; later steps may fail in one part alone */
 		windowsRelease(comm);
@@ -126,6 +129,7 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part)
 		result = split.from.nRanks
 				 ? commFromOpen("ginCommSplit", &split.from, &splitOps, &made)
 				 : stayOut(&split);
+	deadlineEnd(before);
 	free(split.members);
 	if (result == ginSuccess)
 		*part = made;

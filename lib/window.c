@@ -3,6 +3,7 @@
 #include <search.h>
 
 #include "comm.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "window.h"
 
@@ -323,7 +324,9 @@ ginResult_t ginWindowRegister(ginComm_t comm, void *ptr, size_t bytes, int flags
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 	if (result == ginSuccess)
 		result = entered;
+	uint64_t before = deadlineBegin();
 	result = windowMake(comm, result, ptr, bytes, flags & GIN_WINDOW_LOCAL, &w);
+	deadlineEnd(before);
 	if (entered == ginSuccess)
 		deviceLeave(&comm->device, &scope);
 	if (result != ginSuccess)

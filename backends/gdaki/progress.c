@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/base/thread.h"
 #include "contexts.h"
@@ -122,32 +123,34 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-static void warnUnfinished(const struct gdakiContexts *s, uint32_t left)
+static ginResult_t failDrain(const struct gdakiContexts *s, uint32_t left)
 {
 	char why[RDMA_WHY];
 	int peer = pairsFailed(s->pairs, why);
 
-	logWrite(logWarn, "rank %d: gdaki: %u queues still have work in flight after %u s%s%s",
-		 s->g->host->rank, left, paramNumber(paramTimeout), peer < 0 ? "" : ": ",
-		 peer < 0 ? "" : why);
+	return fail(ginErrorTimeout,
+		    "work requests of %u queues are not done within %u s (GIN_TIMEOUT), and are "
+		    "given up%s%s",
+		    left, paramNumber(paramTimeout), peer < 0 ? "" : ": ", peer < 0 ? "" : why);
 }
 
-void gdakiContextsDrain(void *state, void *contexts)
+ginResult_t gdakiContextsDrain(void *state, void *contexts)
 {
 	const struct gdakiContexts *s = contexts;
-	uint64_t now = clockNow(), next = now, end = now + paramNumber(paramTimeout) * SECOND;
+	uint64_t now = clockNow(), next = now, end = deadlineToTell();
 	uint32_t left;
 
 	(void)state;
 	while ((left = countBusy(s, now >= next))) {
-		if (now > end) {
-			warnUnfinished(s, left);
-			return;
-		}
+		if (s->g->host->hasFailed(s->g->host->core))
+			break;
+		if (now >= end)
+			return failDrain(s, left);
 		next = now >= next ? now + RING_AGAIN_NS : next;
 		nap();
 		now = clockNow();
 	}
+	return ginSuccess;
 }
 
 ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats)

@@ -70,6 +70,12 @@ static inline int engineIsBusy(const struct proxyEngine *engine)
 	return engine->taken != engine->retired;
 }
 
+/* The peer of the first descriptor in flight, of a busy engine. */
+static inline int engineFirstPeer(const struct proxyEngine *engine)
+{
+	return (int)engine->works[engine->retired & engine->worksMask].peer;
+}
+
 /* Takes posted descriptors and starts them. Returns how many. */
 uint32_t engineTake(struct proxyEngine *engine);
 

@@ -251,20 +251,35 @@ static ginResult_t proxyContextsStats(void *contexts, uint32_t context, ginStats
 	return proxyRingsWaits(&s->rings, context, &stats->waitsForRoom);
 }
 
-static void proxyContextsDrain(void *state, void *contexts)
+static ginResult_t failDrain(const struct proxy *p, const struct proxyEngine *engine)
+{
+	int peer = engineFirstPeer(engine);
+
+	return fail(ginErrorTimeout,
+		    "%llu descriptors of context %u, the first to rank %d (host %s), are not done "
+		    "within %u s (GIN_TIMEOUT), and are given up",
+		    (unsigned long long)(engine->taken - engine->retired), engine->context, peer,
+		    p->host->ranks[peer].host, paramNumber(paramTimeout));
+}
+
+static ginResult_t proxyContextsDrain(void *state, void *contexts)
+{
+	struct proxy *p = state;
+	struct proxyContexts *s = contexts;
+
+	for (uint32_t c = 0; c < s->made; c++)
+		if (!workersDrain(&p->workers, s->engine[c]) && !p->host->hasFailed(p->host->core))
+			return failDrain(p, s->engine[c]);
+	return ginSuccess;
+}
+
+static void proxyContextsClose(void *state, void *contexts)
 {
 	struct proxy *p = state;
 	struct proxyContexts *s = contexts;
 
 	while (s->made)
 		workersRemove(&p->workers, s->engine[--s->made]);
-}
-
-static void proxyContextsClose(void *state, void *contexts)
-{
-	struct proxyContexts *s = contexts;
-
-	proxyContextsDrain(state, s);
 	for (uint32_t c = 0; c < s->rings.want.contexts; c++)
 		engineFree(s->engine[c]);
 	proxyRingsFree(&s->rings);

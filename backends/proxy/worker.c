@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/gpu/cpus.h"
 #include "lib/base/thread.h"
@@ -414,29 +415,56 @@ void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Peers of a failed communicator may never answer. */
+/* Its works in flight over networks fail. */
 static void giveUp(struct proxyWorker *w, struct proxyEngine *engine)
 {
-	if (!w->hasNetwork || !w->host->hasFailed(w->host->core))
+	if (!w->hasNetwork)
 		return;
 	forLanes(w, stop);
 	engineAbandon(engine);
 }
 
+/* Drains this engine only: kernels may post to other engines without end. Is it busy? */
+static int drainTurn(struct proxyWorker *w, struct proxyEngine *engine)
+{
+	if (!engineTake(engine) && !engineIsBusy(engine))
+		return 0;
+	engineResume(engine);
+	forLanes(w, chain);
+	forLanes(w, drain);
+	forLanes(w, landAll);
+	engineRetire(engine);
+	return 1;
+}
+
+/* Peers of a failed communicator may never answer. */
+static int mayEnd(const struct proxyWorker *w, uint64_t deadline)
+{
+	return w->host->hasFailed(w->host->core) || clockNow() >= deadline;
+}
+
+int workersDrain(struct proxyWorkers *workers, struct proxyEngine *engine)
+{
+	struct proxyWorker *w = workerOf(workers, engine);
+	uint64_t deadline = deadlineToTell();
+	int busy;
+
+	lockWorker(w);
+	while ((busy = drainTurn(w, engine)) && !mayEnd(w, deadline))
+		;
+	pthread_mutex_unlock(&w->lock);
+	return !busy;
+}
+
 void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine)
 {
 	struct proxyWorker *w = workerOf(workers, engine);
+	uint64_t deadline = deadlineHere();
 
 	lockWorker(w);
-	/* Drains this engine only: kernels may post to other engines without end. */
-	while (engineTake(engine) || engineIsBusy(engine)) {
-		engineResume(engine);
-		forLanes(w, chain);
-		forLanes(w, drain);
-		forLanes(w, landAll);
-		giveUp(w, engine);
-		engineRetire(engine);
-	}
+	while (drainTurn(w, engine))
+		if (mayEnd(w, deadline))
+			giveUp(w, engine);
 	struct proxyEngine **at = &w->engines;
 	while (*at != engine)
 		at = &(*at)->next;

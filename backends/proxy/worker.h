@@ -47,9 +47,12 @@ void workersClose(struct proxyWorkers *workers);
 /* Gives an engine to a worker. */
 void workersAdd(struct proxyWorkers *workers, struct proxyEngine *engine);
 
+/* Waits until the engine is idle. 0: it is busy at deadlineToTell(), and stays as it is. */
+int workersDrain(struct proxyWorkers *workers, struct proxyEngine *engine);
+
 /*
- * Drains the engine and takes it from its worker. After a failure of the communicator, transfers
- * over a network are given up.
+ * Drains the engine and takes it from its worker. After a failure of the communicator, and at
+ * deadlineHere(), transfers over a network are given up.
  */
 void workersRemove(struct proxyWorkers *workers, struct proxyEngine *engine);
 

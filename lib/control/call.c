@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/file.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/param.h"
@@ -162,7 +163,7 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 	memcpy(c->key, key, sizeof(c->key));
 	c->onFailure = onFailure;
 	c->onFailureArg = arg;
-	ginResult_t result = controlConnect(c, clockNow() + paramNumber(paramTimeout) * SECOND);
+	ginResult_t result = controlConnect(c, deadlineHere());
 	closeFile(&c->listener);
 	if (result != ginSuccess) {
 		breakOpening(c, result);
@@ -231,11 +232,10 @@ static void waitForChange(struct control *c, uint64_t until, int most)
 	pthread_cond_timedwait(&c->changed, &c->lock, &end);
 }
 
-/* Rank 0 ends a collective at GIN_TIMEOUT for all ranks. The longer limit here covers its loss. */
+/* Rank 0 ends a collective for all ranks. The longer limit here covers its loss. */
 static void waitDone(struct control *c, const char *call)
 {
-	unsigned timeout = paramNumber(paramTimeout);
-	uint64_t until = clockNow() + (timeout + timeout / 10 + 5) * SECOND;
+	uint64_t until = c->until + (paramNumber(paramTimeout) / 10 + 5) * SECOND;
 
 	while (c->done != c->called && !c->broken && clockNow() < until) {
 		waitForChange(c, until, interruptMs(&c->interrupt, INT_MAX));
@@ -309,6 +309,7 @@ ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginRe
 	if (c->broken)
 		return failAs(c->broken, c->why);
 	c->called++;
+	c->until = deadlineHere();
 	c->gather.block = (uint32_t)of->block;
 	c->gather.round = of->round;
 	ginResult_t result = contribute(c, of->call, mine, in, bytes);
@@ -443,6 +444,13 @@ void controlAbort(struct control *c)
 	pthread_mutex_lock(&c->lock);
 	c->aborted = 1;
 	controlBreakHere(c, c->rank, ginErrorAborted, why, NULL);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void controlEndAll(struct control *c, ginResult_t result)
+{
+	pthread_mutex_lock(&c->lock);
+	controlBreakHere(c, -1, result, ginGetLastError(), NULL);
 	pthread_mutex_unlock(&c->lock);
 }
 

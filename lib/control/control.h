@@ -98,6 +98,7 @@ struct control {
 	pthread_cond_t changed;
 	struct controlGather gather;
 	uint32_t called;      /* collectives that this rank has begun */
+	uint64_t until;	      /* the limit of the call that has begun the last one */
 	uint32_t done;	      /* the last collective that is complete */
 	struct buffer result; /* of the last complete collective, for this rank */
 	uint32_t delivered;   /* enum controlType of `result` */
@@ -190,6 +191,9 @@ int controlAllRetired(struct control *c);
 
 /* This rank aborts: the peers' communicators fail with ginErrorPeer. */
 void controlAbort(struct control *c);
+
+/* The communicator ends on all ranks, with the result and the sentence of ginGetLastError(). */
+void controlEndAll(struct control *c, ginResult_t result);
 
 /* A caller outside the control plane has detected that `peer` is lost. */
 void controlReport(struct control *c, int peer, const char *why);

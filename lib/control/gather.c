@@ -131,16 +131,27 @@ static void nameMissing(const struct control *c, char *out, size_t bytes)
 		snprintf(out + used, bytes - used, " and %d more", more);
 }
 
-/* Rank 0 warns after 10 s, and ends the collective for all ranks after GIN_TIMEOUT. */
-static void tickRoot(struct control *c, uint64_t waited)
+/*
+ * Is the time over? Rank 0 ends a collective GIN_TIMEOUT after its first entry has arrived, and
+ * before that at the end of its own call, which may have taken other steps.
+ */
+static int isOver(const struct control *c, uint64_t now)
+{
+	return now >= c->gather.start + paramNumber(paramTimeout) * SECOND ||
+	       (c->called == c->gather.seq && now >= c->until);
+}
+
+/* Rank 0 warns after 10 s, and ends the collective for all ranks when the time is over. */
+static void tickRoot(struct control *c, uint64_t now)
 {
 	char missing[360], why[SENTENCE_BYTES];
 	unsigned timeout = paramNumber(paramTimeout);
+	int over = isOver(c, now);
 
-	if (waited < timeout * SECOND && (c->gather.warned || waited < 10 * SECOND))
+	if (!over && (c->gather.warned || now - c->gather.start < 10 * SECOND))
 		return;
 	nameMissing(c, missing, sizeof(missing));
-	if (waited >= timeout * SECOND) {
+	if (over) {
 		snprintf(why, sizeof(why), "%s: no call from %s within %u s (GIN_TIMEOUT)",
 			 c->gather.call, missing, timeout);
 		logWrite(logError, "%s", why);
@@ -166,9 +177,8 @@ void controlGatherTick(struct control *c, uint64_t now)
 {
 	if (!c->gather.call[0] || c->broken)
 		return;
-	uint64_t waited = now - c->gather.start;
 	if (c->rank == 0)
-		tickRoot(c, waited);
-	else if (c->gather.entries.used && waited > passOnAfter())
+		tickRoot(c, now);
+	else if (c->gather.entries.used && now - c->gather.start > passOnAfter())
 		sendUp(c);
 }

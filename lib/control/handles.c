@@ -12,8 +12,8 @@
 
 #include "lib/base/auth.h"
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/file.h"
-#include "lib/base/param.h"
 
 struct handleMessage {
 	uint32_t rank;
@@ -287,7 +287,7 @@ ginResult_t handlesExchange(struct handles *h, int fd, const uint8_t *to, const 
 			    int *fds)
 {
 	int n = h->control->nRanks;
-	uint64_t deadline = clockNow() + paramNumber(paramTimeout) * SECOND;
+	uint64_t deadline = deadlineToTell();
 	struct handleExchange e = {fd, to, from, fds, nextPeer(to, 0, n), 0, ginSuccess};
 
 	h->serial++;

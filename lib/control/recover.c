@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 #include "recover_internal.h"
@@ -50,7 +51,7 @@ static struct recoverWait startWait(const struct control *c)
 	uint64_t now = clockNow();
 
 	return (struct recoverWait){.warn = now + WARN_SECONDS * SECOND,
-				    .end = now + paramNumber(paramTimeout) * SECOND,
+				    .end = deadlineHere(),
 				    .askMs = ASK_LEAST_MS,
 				    .aborted = c->aborted};
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* devcomm.c - device communicators: creates and destroys the structures that kernels read */
 #include "devcomm.h"
+#include "lib/base/deadline.h"
 #include "lib/base/info.h"
 #include "lib/base/log.h"
 #include "lib/gpu/pinned.h"
@@ -475,9 +476,11 @@ static ginResult_t create(ginComm_t comm, ginResult_t mine, const ginDevCommRequ
 	if (mine == ginSuccess && !dc)
 		mine = fail(ginErrorSystem, "no memory");
 	ginResult_t entered = mine == ginSuccess ? deviceEnter(&comm->device, &scope) : mine;
+	uint64_t before = deadlineBegin();
 	mine = agreeShape(comm, entered, want);
 	if (mine == ginSuccess)
 		mine = build(comm, dc, want);
+	deadlineEnd(before);
 	if (mine == ginSuccess)
 		*out = dc;
 	else if (dc)
@@ -540,9 +543,46 @@ static struct devComm *takeDevComm(ginComm_t comm, const ginDevComm *devComm)
 	return dc;
 }
 
-ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
+/*
+ * The posts of kernels must complete on all ranks before any rank frees the queues and the words
+ * that they use. A rank that gives some of them up ends the communicator: its queues take part in
+ * transfers that are in progress.
+ */
+static void drainAll(ginComm_t comm, struct devComm *dc)
+{
+	ginResult_t drained = ginSuccess;
+
+	if (controlError(&comm->control) == ginSuccess)
+		drained = queuesDrain(comm, &dc->queues);
+	if (drained != ginSuccess)
+		controlEndAll(&comm->control, drained);
+	devCommLogStats(comm, dc);
+	if (queuesAny(&dc->queues))
+		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);
+}
+
+/* `alone`: the communicator has failed already. */
+static ginResult_t destroy(ginComm_t comm, const ginDevComm *devComm, ginResult_t mine, int alone)
 {
 	struct deviceScope scope;
+	ginResult_t result = controlAgreeOn(&comm->control, "ginDevCommDestroy", mine,
+					    mine == ginSuccess ? devComm->id : 0);
+
+	if (mine != ginSuccess ||
+	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
+		return result;
+	struct devComm *dc = takeDevComm(comm, devComm);
+	result = deviceEnter(&comm->device, &scope);
+	drainAll(comm, dc);
+	freeDevComm(comm, dc);
+	if (result == ginSuccess)
+		deviceLeave(&comm->device, &scope);
+	/* A rank that dies meanwhile is no failure of this call. */
+	return !alone && controlError(&comm->control) == ginErrorTimeout ? ginErrorTimeout : result;
+}
+
+ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
+{
 	ginResult_t result = commEnter(comm, "ginDevCommDestroy");
 
 	if (result != ginSuccess)
@@ -555,24 +595,9 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	ginResult_t mine = found ? devCommCheckIdle(comm, found) : devCommUnknown();
 	if (mine != ginSuccess && alone)
 		return mine;
-	result = controlAgreeOn(&comm->control, "ginDevCommDestroy", mine, found ? devComm->id : 0);
-	if (mine != ginSuccess ||
-	    (result != ginSuccess && controlError(&comm->control) == ginSuccess))
-		return result;
-	struct devComm *dc = takeDevComm(comm, devComm);
-	result = deviceEnter(&comm->device, &scope);
-	/*
-	 * The posts of kernels must complete on all ranks before any rank frees the queues and the
-	 * words that they use.
-	 */
-	if (controlError(&comm->control) == ginSuccess)
-		queuesDrain(comm, &dc->queues);
-	devCommLogStats(comm, dc);
-	if (queuesAny(&dc->queues))
-		controlAgree(&comm->control, "ginDevCommDestroy", ginSuccess);
-	freeDevComm(comm, dc);
-	if (result == ginSuccess)
-		deviceLeave(&comm->device, &scope);
+	uint64_t before = deadlineBegin();
+	result = destroy(comm, devComm, mine, alone);
+	deadlineEnd(before);
 	return result;
 }
 

@@ -68,11 +68,15 @@ ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint
 	return ginErrorUnsupported;
 }
 
-void queuesDrain(ginComm_t comm, const struct devCommQueues *queues)
+ginResult_t queuesDrain(ginComm_t comm, const struct devCommQueues *queues)
 {
-	for (int b = 0; b < BACKENDS_COUNT; b++)
+	ginResult_t result = ginSuccess;
+
+	for (int b = 0; b < BACKENDS_COUNT && result == ginSuccess; b++)
 		if (queues->of[b])
-			comm->backend[b].ops->contextsDrain(comm->backend[b].state, queues->of[b]);
+			result = comm->backend[b].ops->contextsDrain(comm->backend[b].state,
+								     queues->of[b]);
+	return result;
 }
 
 void queuesClose(ginComm_t comm, struct devCommQueues *queues)

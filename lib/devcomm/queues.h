@@ -34,7 +34,7 @@ ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint
 			ginStats_t *stats);
 
 /* As backendOps.contextsDrain and contextsClose. */
-void queuesDrain(ginComm_t comm, const struct devCommQueues *queues);
+ginResult_t queuesDrain(ginComm_t comm, const struct devCommQueues *queues);
 void queuesClose(ginComm_t comm, struct devCommQueues *queues);
 
 #endif

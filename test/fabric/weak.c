@@ -11,6 +11,7 @@
  *	WEAK_ORDERED=1	an ordered fabric; its reads are late nevertheless
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
+ *	WEAK_LOSE=1	messages are lost
  *	WEAK_MOST=BYTES	most bytes of one write or read
  *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
  *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many in sequence
@@ -69,7 +70,7 @@ static struct {
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
 	uint64_t seed, most, fail;
-	int ordered, odd, reuse;
+	int ordered, odd, reuse, lose;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static uint64_t number(const char *name, uint64_t preset)
@@ -87,6 +88,7 @@ static void readEnvironment(void)
 	net.most = number("WEAK_MOST", 4096);
 	net.fail = number("WEAK_FAIL", 0);
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
+	net.lose = number("WEAK_LOSE", 0) != 0;
 	net.reuse = number("WEAK_REUSE", 0) != 0;
 	net.odd = pairs && !strcmp(pairs, "odd");
 	fprintf(stderr, "weak: WEAK_SEED=%llu%s\n", (unsigned long long)net.seed,
@@ -303,7 +305,7 @@ static char *find(const struct fabricKey *key, uint64_t bytes)
 static void deliver(const struct weakOp *op)
 {
 	pthread_mutex_lock(&net.lock);
-	struct fabricEnd *to = net.end[op->peer];
+	struct fabricEnd *to = net.lose ? NULL : net.end[op->peer];
 	if (to) {
 		struct weakInbox *in = &to->inbox;
 		pthread_mutex_lock(&in->lock);

@@ -413,7 +413,7 @@ int absent(const ginConfig_t *config)
 		       strstr(ginGetLastError(), "rank 1 (host "));
 	}
 	if (isVictim(r.rank))
-		usleep(1200000); /* the others are in meet() then */
+		usleep(3400000); /* the others are in meet() then */
 	meet(r);
 	rankClose(r);
 	return 0;
@@ -633,7 +633,7 @@ int main(int argc, char **argv)
 			runCase(c, sizes);
 	}
 	if (argc == 1 && !asThreads) { /* GIN_TIMEOUT is read once by a process */
-		setenv("GIN_TIMEOUT", "1", 1);
+		setenv("GIN_TIMEOUT", "3", 1);
 		runCase({"absent", absent, 2, {{0}}, {0}, false}, {3});
 	}
 	return 0;

@@ -556,7 +556,7 @@ int main()
 	expectResults("a rank that aborts", abortingRank, 0);
 	expectResults("a rank that the others mask", maskedRank, 128 + SIGKILL);
 	expectResults("a rank whose kernel waits when all destroy", waitingRank, 0);
-	setenv("GIN_TIMEOUT", "1", 1);
+	setenv("GIN_TIMEOUT", "3", 1);
 	expectResults("a rank that does not come", absentRank, 0);
 	return 0;
 }

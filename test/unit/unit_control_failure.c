@@ -8,6 +8,8 @@
  */
 #include "control_team.h"
 
+#include "lib/base/deadline.h"
+
 /* The ranks that fail; set before the ranks start. */
 static int victims[TEAM_MOST], nVictims;
 
@@ -196,6 +198,27 @@ static void isReported(struct member *m)
 	teamExpectFailed(m, ginErrorPeer, "the queue to rank 1 is in error");
 	teamMeet(m);
 	EXPECT_EQUAL(m->failures, 1);
+}
+
+/*
+ * A call of several collectives, to each of which rank 1 comes late by half the limit. GIN_TIMEOUT
+ * is 2, the limit of all of them together.
+ */
+static void stepsTakeTooLong(struct member *m)
+{
+	ginResult_t result = ginSuccess;
+
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	uint64_t before = deadlineBegin();
+	for (int step = 0; step < 6 && result == ginSuccess; step++) {
+		if (m->rank)
+			usleep(1000000);
+		result = controlAgree(&m->control, "step", ginSuccess);
+	}
+	deadlineEnd(before);
+	EXPECT_EQUAL(result, ginErrorTimeout);
+	EXPECT_HAS(ginGetLastError(), "no call from rank 1");
 }
 
 /* A rank never opens its control plane; GIN_TIMEOUT is 1. */
@@ -402,6 +425,7 @@ static void stayAway(void)
 static void giveUp(void)
 {
 	WITH(0);
+	teamChild("several steps take too long", 2, "2", stepsTakeTooLong);
 	teamChild("the only rank aborts", 1, "60", aborts);
 	teamChild("rank 0 aborts", 40, "60", aborts);
 	WITH(2);
