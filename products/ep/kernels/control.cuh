@@ -28,7 +28,7 @@ public:
 	}
 };
 
-/* Before a reset: waits until this rank's puts have completed. */
+/* Before a reset: waits until this rank's puts have completed, for the ep's timeout in all. */
 class EpFlush : public EpBlock
 {
 public:
@@ -36,9 +36,21 @@ public:
 
 	GIN_FN void run()
 	{
+		const uint64_t start = ginNow();
 		GIN_NO_UNROLL
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			gin<false>(l).flush(GinCta{}, epFrom(args, plan.rank));
+			gin<false>(l).flush(GinCta{}, within(start));
+	}
+
+private:
+	/* This rank's own state ends no wait. */
+	GIN_FN ginOptions within(uint64_t start) const
+	{
+		ginOptions options = epFrom(args, plan.rank);
+		const uint64_t spent = ginNow() - start;
+		if (plan.timeout)
+			options.timeout = spent < plan.timeout ? plan.timeout - spent : 1;
+		return options;
 	}
 };
 
