@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 #include "lib/base/plugin.h"
@@ -89,6 +91,13 @@ static ginResult_t agreeVerdict(ginComm_t comm, ginResult_t mine,
 	return met;
 }
 
+/* The network may be slow: the user's limit holds. */
+static struct selftestLimits limitsOf(void)
+{
+	return (struct selftestLimits){.pair = paramNumber(paramTimeout) * SECOND / 3,
+				       .until = deadlineHere()};
+}
+
 ginResult_t commSelftest(ginComm_t comm, const char *call)
 {
 	const struct selftestCalls *calls = NULL;
@@ -103,7 +112,7 @@ ginResult_t commSelftest(ginComm_t comm, const char *call)
 		result = fail(ginErrorSystem, "no memory");
 	result = controlAgree(&comm->control, "self-test", result);
 	if (result == ginSuccess) {
-		calls->run(comm, cells);
+		calls->run(comm, limitsOf(), cells);
 		errorScope(call, comm->rank);
 		judgeCells(comm, cells, &verdict);
 		result = agreeVerdict(comm, ginSuccess, &verdict);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
 	MOST_THREADS = 256,
@@ -20,8 +21,6 @@ enum {
 	PINGS = 20,
 	PUTS = 4, // large puts in each direction
 };
-#define PATIENCE                                                                                   \
-	5000000000ull // ns that a wait for the peer takes at most; less with a short GIN_TIMEOUT
 #define POISON 0xa5a5a5a5u
 
 // The steps of a pair, in order.
@@ -45,6 +44,7 @@ struct Pair {
 	uint32_t *inbox, *outbox; // [WORDS]
 	uint32_t peer, round;
 	bool byEngine; // puts to direct peers ask for a copy engine
+	uint64_t patience;
 	Seen *seen;
 
 	GIN_FN static uint32_t word(uint32_t from, uint32_t to, uint32_t turn, uint32_t i)
@@ -75,6 +75,7 @@ struct Pair {
 	{
 		ginOptions chosen;
 		chosen.copyBy = byEngine ? ginCopyEngine : ginCopyAuto;
+		chosen.timeout = patience;
 		return chosen;
 	}
 
@@ -85,9 +86,15 @@ struct Pair {
 			       GinSignalInc{dc.rank}, GinNone{}, GinCta{}, options());
 	}
 
+	GIN_FN ginResult_t signal(const Gin &gin) const
+	{
+		return gin.signal(static_cast<int>(peer), GinSignalInc{dc.rank}, GinCta{},
+				  options());
+	}
+
 	GIN_FN ginResult_t wait(const Gin &gin, uint64_t &heard) const
 	{
-		return gin.waitSignal(peer, ++heard, GinCta{});
+		return gin.waitSignal(peer, ++heard, GinCta{}, options());
 	}
 
 	GIN_FN ginResult_t ready(const Gin &gin, uint64_t &heard) const
@@ -95,8 +102,7 @@ struct Pair {
 		for (uint32_t i = ginThreadIndex(); i < WORDS; i += ginBlockSize())
 			inbox[i] = POISON;
 		GinCta{}.sync();
-		ginResult_t result =
-			gin.signal(static_cast<int>(peer), GinSignalInc{dc.rank}, GinCta{});
+		ginResult_t result = signal(gin);
 		return result == ginSuccess ? wait(gin, heard) : result;
 	}
 
@@ -132,7 +138,7 @@ struct Pair {
 			result = dc.rank <= peer ? ask(gin, heard, i) : answer(gin, heard, i);
 		if (ginThreadIndex() == 0)
 			seen->pingNs = ginNow() - start;
-		return result == ginSuccess ? gin.flush(GinCta{}) : result;
+		return result == ginSuccess ? gin.flush(GinCta{}, options()) : result;
 	}
 
 	// The rank that sends waits for a signal without data, which says that all data has
@@ -154,8 +160,7 @@ struct Pair {
 		if (result != ginSuccess || (sends && peer != dc.rank))
 			return result;
 		if (peer != dc.rank)
-			result =
-				gin.signal(static_cast<int>(peer), GinSignalInc{dc.rank}, GinCta{});
+			result = signal(gin);
 		verify(WORDS, PINGS);
 		return result;
 	}
@@ -211,8 +216,8 @@ static void pairOnHost(void *pair)
 struct Test {
 	ginComm_t comm;
 	int rank, nRanks, device;
-	uint64_t patience; // ns that a device call waits at most
-	bool byEngine;	   // GIN_COPY_ENGINE=on
+	struct selftestLimits limits;
+	bool byEngine; // GIN_COPY_ENGINE=on
 	ginDevComm dc;
 	void *in, *out;
 	ginWindow_t inWindow, outWindow;
@@ -293,7 +298,7 @@ static void launchPair(Test &t, Pair &pair)
 }
 
 // What a device call that failed has found: the cause that the host knows, or the result.
-static void describeFailure(Test &t, struct selftestCell &cell)
+static void describeFailure(Test &t, uint64_t patience, struct selftestCell &cell)
 {
 	ginErrorRecord_t record;
 	ginResult_t cause = ginSuccess, result = t.seen->result;
@@ -303,7 +308,7 @@ static void describeFailure(Test &t, struct selftestCell &cell)
 		snprintf(cell.fault, sizeof(cell.fault), "%s", t.fault);
 	} else if (result == ginErrorTimeout) {
 		snprintf(cell.fault, sizeof(cell.fault), "%s: no answer in %.1f s", step,
-			 static_cast<double>(t.patience) / 1e9);
+			 static_cast<double>(patience) / 1e9);
 	} else {
 		if (result == ginErrorPeer || result == ginErrorAborted)
 			ginCommGetAsyncError(t.comm, &cause);
@@ -319,7 +324,7 @@ static uint32_t clamp(double value)
 	return value < 4e9 ? static_cast<uint32_t>(value) : 4000000000u;
 }
 
-static void judge(Test &t, struct selftestCell &cell)
+static void judge(Test &t, uint64_t patience, struct selftestCell &cell)
 {
 	uint64_t wrong = 0;
 
@@ -327,7 +332,7 @@ static void judge(Test &t, struct selftestCell &cell)
 		wrong += count;
 	cell.state = selftestBroken;
 	if (t.fault[0] || t.seen->result != ginSuccess) {
-		describeFailure(t, cell);
+		describeFailure(t, patience, cell);
 	} else if (wrong) {
 		snprintf(
 			cell.fault, sizeof(cell.fault),
@@ -349,6 +354,18 @@ static uint64_t postedToProxy(const Test &t)
 	return ginCommGetStats(t.comm, &t.dc, 0, &stats) == ginSuccess ? stats.posted : 0;
 }
 
+// A pair that does not answer leaves time for other pairs, and for the ranks to agree.
+static uint64_t patienceOf(const Test &t)
+{
+	timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t ns =
+		static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+	uint64_t left = t.limits.until > ns ? (t.limits.until - ns) / 3 * 2 : 1;
+	return left < t.limits.pair ? left : t.limits.pair;
+}
+
 static void testPair(Test &t, int peer, uint32_t round)
 {
 	struct selftestCell &cell = t.cells[peer];
@@ -360,13 +377,14 @@ static void testPair(Test &t, int peer, uint32_t round)
 		     static_cast<uint32_t>(peer),
 		     round,
 		     t.byEngine && !strcmp(cell.backend, "direct"),
+		     patienceOf(t),
 		     t.seen};
 	uint64_t before = pair.byEngine ? postedToProxy(t) : 0;
 
 	if (cell.state == selftestNoRoute)
 		return;
 	launchPair(t, pair);
-	judge(t, cell);
+	judge(t, pair.patience, cell);
 	if (pair.byEngine && cell.state == selftestGood && postedToProxy(t) == before) {
 		cell.state = selftestNoRoute;
 		snprintf(cell.why, sizeof(cell.why),
@@ -421,14 +439,6 @@ static const char *parameter(const char *name)
 	return "";
 }
 
-// A rank whose pair does not answer comes to the allgather before the other ranks give up.
-static uint64_t patience()
-{
-	uint64_t limit = strtoull(parameter("GIN_TIMEOUT"), nullptr, 10) * 1000000000 / 3;
-
-	return limit < PATIENCE ? limit : PATIENCE;
-}
-
 static ginResult_t testWithWindows(Test &t)
 {
 	const size_t bytes = WORDS * sizeof(uint32_t);
@@ -438,7 +448,7 @@ static ginResult_t testWithWindows(Test &t)
 	if (result != ginSuccess)
 		return result;
 	want.signals = static_cast<uint32_t>(t.nRanks);
-	want.timeout = t.patience;
+	want.timeout = t.limits.pair;
 	result = ginWindowRegister(t.comm, t.out, bytes, 0, &t.outWindow);
 	if (result != ginSuccess)
 		return result;
@@ -487,13 +497,14 @@ static ginResult_t testWithMemory(Test &t)
 }
 
 // Tests a communicator in which every pair has a route.
-static ginResult_t testWhole(ginComm_t comm, struct selftestCell *cells)
+static ginResult_t testWhole(ginComm_t comm, const struct selftestLimits &limits,
+			     struct selftestCell *cells)
 {
 	Test t = {};
 
 	t.comm = comm;
 	t.cells = cells;
-	t.patience = patience();
+	t.limits = limits;
 	t.byEngine = !strcmp(parameter("GIN_COPY_ENGINE"), "on");
 	if (ginCommRank(comm, &t.rank) != ginSuccess ||
 	    ginCommSize(comm, &t.nRanks) != ginSuccess ||
@@ -542,7 +553,7 @@ static ginResult_t testParts(Test &t)
 	result = member && cells ? ginCommAllgather(part, &t.rank, member, sizeof(int))
 				 : ginErrorSystem;
 	if (result == ginSuccess)
-		result = testWhole(part, cells);
+		result = testWhole(part, t.limits, cells);
 	for (size_t i = 0; member && cells && i < n; i++)
 		t.cells[member[i]] = cells[i];
 	free(member);
@@ -551,16 +562,17 @@ static ginResult_t testParts(Test &t)
 	return result;
 }
 
-static ginResult_t run(ginComm_t comm, struct selftestCell *cells)
+static ginResult_t run(ginComm_t comm, struct selftestLimits limits, struct selftestCell *cells)
 {
 	Test t = {};
 
 	t.comm = comm;
+	t.limits = limits;
 	t.cells = cells;
 	if (ginCommRank(comm, &t.rank) != ginSuccess || ginCommSize(comm, &t.nRanks) != ginSuccess)
 		return ginErrorInvalidArgument;
 	ginResult_t whole = agree(t, askRoutes(t));
-	return whole == ginSuccess ? testWhole(comm, cells) : testParts(t);
+	return whole == ginSuccess ? testWhole(comm, limits, cells) : testParts(t);
 }
 
 extern "C" __attribute__((visibility("default"))) const struct selftestCalls ginSelftestCalls = {

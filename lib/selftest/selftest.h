@@ -30,15 +30,22 @@ struct selftestCell {
 	char fault[160];    /* if broken or untested: what happened */
 };
 
+/* Equal on all ranks, but for their clocks. */
+struct selftestLimits {
+	uint64_t pair;	/* ns that a device call waits for a peer at most */
+	uint64_t until; /* when the test ends, as CLOCK_MONOTONIC; UINT64_MAX: no limit */
+};
+
 struct selftestCalls {
 	size_t size;
 	int kernels; /* built with kernels for GPUs */
 	/*
 	 * Collective. Tests each pair of ranks once, and each rank with itself, and fills in
-	 * cells[nRanks]. A pair that does not answer ends after some seconds and does not end the
-	 * test. An error means that nothing was tested: ginGetLastError() has the reason.
+	 * cells[nRanks]. A pair that does not answer ends by the limits and does not end the test.
+	 * An error means that nothing was tested: ginGetLastError() has the reason.
 	 */
-	ginResult_t (*run)(ginComm_t comm, struct selftestCell *cells);
+	ginResult_t (*run)(ginComm_t comm, struct selftestLimits limits,
+			   struct selftestCell *cells);
 };
 
 #endif

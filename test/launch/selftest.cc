@@ -71,6 +71,13 @@ static void expectCell(int rank, int peer, const selftestCell &cell)
 		expectGood(cell);
 }
 
+static selftestLimits limits()
+{
+	const char *limit = variable("GIN_TIMEOUT");
+
+	return {*limit ? strtoull(limit, nullptr, 10) * 1000000000 / 3 : 5000000000, UINT64_MAX};
+}
+
 /* Twice on one communicator: resources of the first test do not disturb the second. */
 static void testCells(ginComm_t comm, int rank, int nRanks)
 {
@@ -78,7 +85,7 @@ static void testCells(ginComm_t comm, int rank, int nRanks)
 
 	for (int round = 0; round < (*variable("EXPECT_FAULT") ? 1 : 2); round++) {
 		std::vector<selftestCell> cells(static_cast<size_t>(nRanks));
-		ginResult_t result = calls->run(comm, cells.data());
+		ginResult_t result = calls->run(comm, limits(), cells.data());
 		if (result != ginSuccess)
 			fprintf(stderr, "%s: %s\n", ginGetLastError(), cells[0].fault);
 		EXPECT(result == ginSuccess);

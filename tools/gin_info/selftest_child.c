@@ -31,15 +31,29 @@ static void writeAll(int fd, const void *from, size_t bytes)
 	}
 }
 
-/* Cells that could not be tested have the reason; the test itself always succeeds. */
-static void test(ginComm_t comm, const struct selftestCalls *calls, int nRanks, int fd)
+enum { PATIENCE_SECONDS = 5 }; /* most of a wait for a peer; a short GIN_TIMEOUT allows less */
+
+/* A rank whose pair does not answer comes to a collective before the other ranks give up. */
+static struct selftestLimits limitsOf(const struct selftestJob *job)
 {
+	const uint64_t second = 1000000000, limit = (uint64_t)job->timeout * second / 3;
+
+	return (struct selftestLimits){
+		.pair = limit < PATIENCE_SECONDS * second ? limit : PATIENCE_SECONDS * second,
+		.until = UINT64_MAX};
+}
+
+/* Cells that could not be tested have the reason; the test itself always succeeds. */
+static void test(ginComm_t comm, const struct selftestCalls *calls, const struct selftestJob *job,
+		 int fd)
+{
+	const int nRanks = job->nRanks;
 	struct selftestAnswer answer = {.made = 1};
 	struct selftestCell *cells = calloc((size_t)nRanks, sizeof(*cells));
 
 	if (!cells)
 		return;
-	calls->run(comm, cells);
+	calls->run(comm, limitsOf(job), cells);
 	writeAll(fd, &answer, sizeof(answer));
 	writeAll(fd, cells, (size_t)nRanks * sizeof(*cells));
 	free(cells);
@@ -75,7 +89,7 @@ int selftestChild(void)
 	setVariables(&job);
 	const struct selftestCalls *calls = selftestLoad(answer.why, sizeof(answer.why));
 	if (calls && ginCommInitRank(NULL, &job.id, job.rank, job.nRanks, &comm) == ginSuccess) {
-		test(comm, calls, job.nRanks, fd);
+		test(comm, calls, &job, fd);
 		close(fd);
 		ginCommDestroy(comm);
 		return 0;
