@@ -31,10 +31,10 @@ static uint64_t newKey(const struct fabric *f)
 /* Memory of one endpoint only. */
 static int bindToEnd(struct fabric *f, struct fid_mr *mr)
 {
-	int error = f->ends && !f->ends->next ? 0 : -FI_EOPNOTSUPP;
+	int error = f->opened == 1 && f->end ? 0 : -FI_EOPNOTSUPP;
 
 	if (!error)
-		error = fi_mr_bind(mr, &f->ends->ep->fid, 0);
+		error = fi_mr_bind(mr, &f->end->ep->fid, 0);
 	return error ? error : fi_mr_enable(mr);
 }
 
@@ -64,7 +64,7 @@ int ofiMemoryAdd(struct fabric *f, void *at, size_t bytes, struct fabricRegion *
 	*region = (struct fabricRegion){.fabric = f, .at = at, .bytes = bytes};
 	int error = addMemory(f, at, bytes, FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE,
 			      &region->mr);
-	if (error == -FI_EOPNOTSUPP && f->ends && f->ends->next)
+	if (error == -FI_EOPNOTSUPP && f->opened > 1)
 		snprintf(why, FABRIC_WHY,
 			 "this provider needs GIN_PROXY_THREADS=1: it registers memory for one "
 			 "endpoint");

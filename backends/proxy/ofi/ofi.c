@@ -75,12 +75,8 @@ static int ofiOpen(const struct fabricWanted *want, struct fabric **out, char *w
 
 static void ofiEndClose(struct fabricEnd *end)
 {
-	struct fabricEnd **at = &end->fabric->ends;
-
-	while (*at && *at != end)
-		at = &(*at)->next;
-	if (*at)
-		*at = end->next;
+	if (ofiIsAlone(end)) /* workers of other endpoints do not look at it */
+		end->fabric->end = NULL;
 	if (end->mr)
 		fi_close(&end->mr->fid);
 	if (end->ep)
@@ -174,8 +170,8 @@ static int ofiEndOpen(struct fabric *f, struct fabricEnd **out, void *address, c
 		return ofiFail(why, "calloc", -FI_ENOMEM);
 	end->fabric = f;
 	int result = bindAll(end, why);
-	end->next = f->ends;
-	f->ends = end;
+	f->opened++;
+	f->end = end;
 	if (!result)
 		result = ofiMemoryOfEnd(end, why);
 	int error = result ? 0 : fi_getname(&end->ep->fid, address, &bytes);

@@ -57,8 +57,9 @@ struct fabric {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	struct fabricEnd *ends; /* the endpoint that was opened last */
-	pthread_mutex_t lock;	/* of `regions` */
+	uint32_t opened;       /* endpoints, closed ones too: fixed while workers run */
+	struct fabricEnd *end; /* the endpoint that was opened last; NULL: it is closed */
+	pthread_mutex_t lock;  /* of `regions` */
 	struct fabricRegion *regions;
 };
 
@@ -73,7 +74,6 @@ struct fabricRegion {
 /* Touched by the worker of its lane, under the worker's lock. */
 struct fabricEnd {
 	struct fabric *fabric;
-	struct fabricEnd *next; /* of the fabric */
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	struct fid_av *av;
@@ -139,11 +139,11 @@ int ofiDescribe(struct fabricEnd *end, const struct fabricPiece *piece, struct o
 
 /*
  * Is it the only endpoint? Polls of others read its data from the sockets, and replace its
- * connections.
+ * connections. Another worker may close its endpoint meanwhile, which does not change the answer.
  */
 static inline int ofiIsAlone(const struct fabricEnd *end)
 {
-	return end->fabric->ends == end && !end->next;
+	return end->fabric->opened == 1;
 }
 
 static inline void *ofiMessageDescriptor(const struct fabricEnd *end)
