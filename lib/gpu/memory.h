@@ -2,7 +2,8 @@
 /*
  * memory.h - memory that libgin allocates, and the kind of memory in which a window lies
  *
- * Files: memory.c allocates, by memory_host.c or device_map.c; memory_kind.c describes any memory.
+ * Files: memory.c allocates, by memory_host.c or device_map.c; memory_kind.c describes any memory,
+ * memory_check.c looks at it.
  */
 #ifndef GIN_LIB_MEMORY_H
 #define GIN_LIB_MEMORY_H
@@ -90,6 +91,12 @@ void memoryHold(const void *ptr, int by);
 
 /* Fills in `m` when m->address lies in host memory of these calls; otherwise returns 0. */
 int memoryFind(struct memory *m);
+
+/*
+ * Fails when CPUs of this process cannot read [ptr, ptr + bytes), host memory; or, of a target of
+ * transfers, cannot write it. Makes the target's pages that belong to files.
+ */
+ginResult_t memoryCheck(const void *ptr, size_t bytes, int isTarget);
 
 /*
  * Describe [ptr, ptr + bytes) for a window of all ranks, or for a local window, which is a source

@@ -3,13 +3,14 @@
 #include "lib/base/error.h"
 #include "memory.h"
 
-/* Without a GPU. The end of memory that libgin has not allocated is not known. */
-static void describeHost(struct memory *m)
+/* Without a GPU. */
+static ginResult_t describeHost(struct memory *m, int isTarget)
 {
 	if (memoryFind(m))
-		return;
+		return ginSuccess;
 	m->kind = memoryPrivate;
 	m->what = "private memory of this process";
+	return memoryCheck(m->address, m->bytes, isTarget);
 }
 
 static int attribute(const struct device *d, int which, const struct memory *m)
@@ -288,15 +289,12 @@ static struct memory memoryAt(void *ptr, size_t bytes)
 
 ginResult_t memoryDescribe(const struct device *d, void *ptr, size_t bytes, struct memory *out)
 {
-	ginResult_t result = ginSuccess;
+	ginResult_t result;
 
 	*out = memoryAt(ptr, bytes);
 	if (!bytes)
 		return ginSuccess;
-	if (d->cuda)
-		result = describeGpu(d, out);
-	else
-		describeHost(out);
+	result = d->cuda ? describeGpu(d, out) : describeHost(out, 1);
 	return result == ginSuccess ? checkRange(out) : result;
 }
 
@@ -320,7 +318,7 @@ static ginResult_t describePlain(const struct device *d, const struct memory *m)
 
 	d->cuda->deviceGetAttribute(&pageable, cuHasPageableAccess, d->id);
 	if (pageable)
-		return ginSuccess;
+		return memoryCheck(m->address, m->bytes, 0);
 	return fail(ginErrorInvalidArgument,
 		    "ptr %p is host memory that GPU %d does not reach: pin it by "
 		    "cudaHostRegister(), or use cudaHostAlloc()",
@@ -350,14 +348,11 @@ static ginResult_t describeLocalGpu(const struct device *d, struct memory *m)
 
 ginResult_t memoryDescribeLocal(const struct device *d, void *ptr, size_t bytes, struct memory *out)
 {
-	ginResult_t result = ginSuccess;
+	ginResult_t result;
 
 	*out = memoryAt(ptr, bytes);
 	if (!bytes)
 		return ginSuccess;
-	if (d->cuda)
-		result = describeLocalGpu(d, out);
-	else
-		describeHost(out);
+	result = d->cuda ? describeLocalGpu(d, out) : describeHost(out, 0);
 	return result == ginSuccess ? checkRange(out) : result;
 }

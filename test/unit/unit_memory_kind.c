@@ -4,6 +4,8 @@
  *
  * The driver answers for every address as the current row says.
  */
+#include <sys/mman.h>
+
 #include "lib/base/error.h"
 #include "lib/gpu/memory.h"
 
@@ -187,6 +189,9 @@ static void asSource(void)
 	else if (!isWithoutRange() && row->type && !row->managed)
 		EXPECT_FAILS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m),
 			     ginErrorInvalidArgument, "more than the one allocation");
+	else if (!row->type)
+		EXPECT_FAILS(memoryDescribeLocal(&gpu, addressOf(300), SPAN - 299, &m),
+			     ginErrorInvalidArgument, "are not mapped");
 }
 
 /*
@@ -237,6 +242,9 @@ static void nothing(void)
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
+	/* What the driver does not know is looked at. */
+	EXPECT(mmap((void *)BASE, SPAN, PROT_READ,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == (void *)BASE);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		row = &rows[i];
 		asWindow();
