@@ -65,6 +65,8 @@ static int allocPages(int fd, off_t span)
 	return 0;
 }
 
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
 static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 {
 	ginResult_t result = checkRoom(span);
@@ -75,8 +77,11 @@ static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 	if (at == MAP_FAILED)
 		return failErrno("cannot map %zu bytes of shared memory", span);
 	preferNode(at, span, node);
-	/* Allocate the pages now: without them a later access would end in a SIGBUS. */
-	if (allocPages(fd, (off_t)span)) {
+	/*
+	 * Allocate the pages now: without them a later access would end in a SIGBUS. So it would if
+	 * a peer, which gets the file, made it shorter.
+	 */
+	if (allocPages(fd, (off_t)span) || fcntl(fd, F_ADD_SEALS, SEALS)) {
 		result = failErrno("no %zu bytes of shared memory", span);
 		munmap(at, span);
 		return result;
@@ -85,9 +90,16 @@ static ginResult_t mapPages(int fd, size_t span, int node, void **ptr)
 	return ginSuccess;
 }
 
+static int isSealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
 static ginResult_t make(size_t span, int node, int *fd, void **ptr)
 {
-	int made = fileAboveStandard(memfd_create("libgin", MFD_CLOEXEC));
+	int made = fileAboveStandard(memfd_create("libgin", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
 	if (made < 0)
 		return failErrno("cannot create %zu bytes of shared memory", span);
@@ -157,6 +169,11 @@ ginResult_t memoryHostImport(const struct device *d, int fd, size_t span, int ow
 {
 	struct stat file;
 
+	if (!isSealed(fd))
+		return fail(
+			ginErrorSystem,
+			"the memory of rank %d can become shorter: its file has no F_SEAL_SHRINK",
+			owner);
 	if (fstat(fd, &file) || (uint64_t)file.st_size < span)
 		return fail(ginErrorSystem,
 			    "the memory of rank %d is smaller than the rank announced", owner);

@@ -117,8 +117,9 @@ static void expectPart(const struct peermemWindow *w, int rank, const struct pee
 static void makeFiles(void)
 {
 	for (int i = 0; i < 2; i++) {
-		files[i] = memfd_create("fuzz", MFD_CLOEXEC);
-		EXPECT(files[i] >= 0 && !ftruncate(files[i], (i + 1) * 4096));
+		files[i] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		EXPECT(files[i] >= 0 && !ftruncate(files[i], (i + 1) * 4096) &&
+		       !fcntl(files[i], F_ADD_SEALS, F_SEAL_SHRINK));
 	}
 }
 

@@ -10,7 +10,9 @@
 #include "lib/gpu/memory.h"
 #include "pinning.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -290,6 +292,53 @@ static void ofAPeer(void)
 	expectHoldings(before);
 }
 
+static void expectSealed(int fd, size_t span)
+{
+	EXPECT_ERRNO(ftruncate(fd, 0), EPERM);
+	EXPECT_ERRNO(ftruncate(fd, (off_t)span - 4096), EPERM);
+	EXPECT_ERRNO(ftruncate(fd, (off_t)span + 4096), EPERM);
+	EXPECT_ERRNO(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EPERM);
+	EXPECT_EQUAL(lseek(fd, 0, SEEK_END), span);
+}
+
+/* A peer can neither shorten the file whose descriptor it gets, nor open another way to do so. */
+static void ofFixedLength(void)
+{
+	void *at = NULL, *there = NULL;
+	struct memory m;
+
+	EXPECT_SUCCESS(memoryAllocHost(&hostThreads, 12288, &at));
+	EXPECT_SUCCESS(memoryDescribe(&hostThreads, at, 12288, &m));
+	strcpy((char *)at + 12000, "by the owner");
+	EXPECT_SUCCESS(memoryHostImport(NULL, m.fd, m.span, 7, &there));
+	expectSealed(m.fd, m.span);
+	int again = memoryHostReopen(m.fd);
+	expectSealed(again, m.span);
+	EXPECT_TEXT((char *)there + 12000, "by the owner");
+	memoryHostUnmap(NULL, there, m.span);
+	close(again);
+	EXPECT_SUCCESS(memoryFree(&hostThreads, at));
+}
+
+/* A file of a peer that is long enough now, and need not stay so. */
+static void ofAnyLength(void)
+{
+	int fd = memfd_create("any", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	FILE *plain = tmpfile();
+	void *there = NULL;
+
+	EXPECT(plain && !ftruncate(fd, 8192) && !ftruncate(fileno(plain), 8192));
+	EXPECT_FAILS(memoryHostImport(NULL, fd, 8192, 7, &there), ginErrorSystem,
+		     "the memory of rank 7 can become shorter");
+	EXPECT_FAILS(memoryHostImport(NULL, fileno(plain), 8192, 7, &there), ginErrorSystem,
+		     "the memory of rank 7 can become shorter");
+	EXPECT(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	EXPECT_SUCCESS(memoryHostImport(NULL, fd, 8192, 7, &there));
+	memoryHostUnmap(NULL, there, 8192);
+	fclose(plain);
+	close(fd);
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
@@ -303,5 +352,7 @@ int main(void)
 	expectChild("freed by the right one", freedByTheRightOne);
 	expectChild("the driver refuses", refused);
 	expectChild("memory of a peer", ofAPeer);
+	expectChild("memory that a peer cannot shorten", ofFixedLength);
+	expectChild("memory that a peer could shorten", ofAnyLength);
 	return expectFailures != 0;
 }
