@@ -32,6 +32,7 @@ struct backendHost {
 	int rank, nRanks;
 	const struct identity *ranks; /* [nRanks] */
 	const struct device *device;
+	const uint8_t *key;    /* AUTH_KEY_BYTES of the communicator, which only its ranks know */
 	const uint8_t *routes; /* [nRanks]: enum ginRoute; valid from open() on */
 	int mixed;	       /* some rank has direct peers too; valid from open() on */
 	int copiesOnly;	       /* all pairs are direct: see backendOps.copies; from open() on */

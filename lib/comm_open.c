@@ -249,6 +249,7 @@ static void fillHost(ginComm_t comm)
 					  .nRanks = comm->nRanks,
 					  .ranks = comm->ranks,
 					  .device = &comm->device,
+					  .key = comm->control.key,
 					  .routes = comm->routes,
 					  .allgather = hostAllgather,
 					  .alltoall = hostAlltoall,

@@ -9,6 +9,7 @@
  *
  *	WEAK_SEED=N	the seed, which is printed
  *	WEAK_ORDERED=1	an ordered fabric; its reads are late nevertheless
+ *	WEAK_STRANGERS=1	messages carry proofs, and there are no immediates
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_LOSE=1	messages are lost
@@ -34,11 +35,12 @@ enum weakKind { weakWrite, weakRead, weakMessage };
 struct weakOp {
 	enum weakKind kind;
 	uint32_t delay; /* polls */
-	uint64_t peer;
+	uint64_t from, peer;
 	struct fabricPiece piece;
 	void *context;
+	char *copy; /* of a write that is done before it arrives */
 	int hasImmediate;
-	uint64_t immediate;
+	uint32_t immediate;
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];
 };
@@ -70,7 +72,7 @@ static struct {
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
 	uint64_t seed, most, fail;
-	int ordered, odd, reuse, lose;
+	int ordered, odd, reuse, lose, strangers;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static uint64_t number(const char *name, uint64_t preset)
@@ -90,6 +92,7 @@ static void readEnvironment(void)
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
 	net.lose = number("WEAK_LOSE", 0) != 0;
 	net.reuse = number("WEAK_REUSE", 0) != 0;
+	net.strangers = number("WEAK_STRANGERS", 0) != 0;
 	net.odd = pairs && !strcmp(pairs, "odd");
 	fprintf(stderr, "weak: WEAK_SEED=%llu%s\n", (unsigned long long)net.seed,
 		net.ordered ? ", ordered" : "");
@@ -111,7 +114,8 @@ static int weakProbe(const struct fabricWanted *want, struct fabricAbout *about,
 	*about = (struct fabricAbout){.name = "weak", .kind = (uint64_t)getpid()};
 	about->mostBytes = net.most;
 	about->ordered = net.ordered != 0;
-	about->immediates = about->ordered ? 64 : 0;
+	about->immediates = about->ordered;
+	about->hasStrangers = net.strangers != 0;
 	about->id = __atomic_fetch_add(&net.probes, 1, __ATOMIC_RELAXED);
 	return fabricOk;
 }
@@ -165,6 +169,8 @@ static void weakEndClose(struct fabricEnd *end)
 	net.end[end->number] = NULL;
 	pthread_mutex_unlock(&net.lock);
 	pthread_mutex_destroy(&end->inbox.lock);
+	for (uint32_t i = 0; i < end->inAir; i++)
+		free(end->air[i].copy);
 	free(end->inbox.event);
 	free(end);
 }
@@ -222,7 +228,7 @@ static struct weakOp *launch(struct fabricEnd *end, enum weakKind kind, uint64_t
 	if (end->inAir == AIR || !chance(end, 4))
 		return NULL;
 	struct weakOp *op = &end->air[end->inAir++];
-	*op = (struct weakOp){.kind = kind, .peer = peer};
+	*op = (struct weakOp){.kind = kind, .from = end->number, .peer = peer};
 	op->delay = chance(end, chance(end, 8) ? 4 : 60);
 	return op;
 }
@@ -239,8 +245,28 @@ static struct weakOp *transfer(struct fabricEnd *end, enum weakKind kind, uint64
 	return op;
 }
 
+/* The caller holds the inbox's lock. */
+static struct fabricEvent *newEvent(struct weakInbox *in)
+{
+	if (in->count == in->room) {
+		in->room = in->room ? in->room * 2 : 64;
+		in->event = realloc(in->event, in->room * sizeof(*in->event));
+	}
+	return &in->event[in->count++];
+}
+
+/* A message covers it, so that its source may change now. */
+static void doneEarly(struct fabricEnd *end, struct weakOp *op)
+{
+	op->copy = malloc(op->piece.bytes);
+	op->piece.local = memcpy(op->copy, op->piece.local, op->piece.bytes);
+	pthread_mutex_lock(&end->inbox.lock);
+	*newEvent(&end->inbox) = (struct fabricEvent){.kind = fabricDone, .context = op->context};
+	pthread_mutex_unlock(&end->inbox.lock);
+}
+
 static int weakWriteTo(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		       const uint64_t *immediate, void *context)
+		       const uint32_t *immediate, void *context)
 {
 	struct weakOp *op = transfer(end, weakWrite, peer, piece, context);
 
@@ -248,6 +274,8 @@ static int weakWriteTo(struct fabricEnd *end, uint64_t peer, const struct fabric
 		op->hasImmediate = 1;
 		op->immediate = *immediate;
 	}
+	if (op && piece->isCovered && net.ordered && !net.fail)
+		doneEarly(end, op);
 	return op ? fabricOk : fabricBusy;
 }
 
@@ -309,13 +337,10 @@ static void deliver(const struct weakOp *op)
 	if (to) {
 		struct weakInbox *in = &to->inbox;
 		pthread_mutex_lock(&in->lock);
-		if (in->count == in->room) {
-			in->room = in->room ? in->room * 2 : 64;
-			in->event = realloc(in->event, in->room * sizeof(*in->event));
-		}
-		struct fabricEvent *event = &in->event[in->count++];
+		struct fabricEvent *event = newEvent(in);
 		event->kind = op->hasImmediate ? fabricImmediate : fabricMessage;
 		event->immediate = op->immediate;
+		event->peer = op->from;
 		event->bytes = op->bytes;
 		memcpy(event->message, op->message, op->bytes);
 		pthread_mutex_unlock(&in->lock);
@@ -370,9 +395,11 @@ static int arrive(struct fabricEnd *end, struct fabricEvent *event)
 		return 0;
 	}
 	if (op->kind != weakMessage) {
+		char *copied = op->copy;
 		move(op, event);
+		free(copied);
 		take(end, at);
-		return 1;
+		return !copied;
 	}
 	deliver(op);
 	if (net.ordered || chance(end, 8))

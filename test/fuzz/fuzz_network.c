@@ -103,8 +103,8 @@ static void receiveImmediate(struct fuzzInput *in, uint32_t rank)
 {
 	struct networkLane *lane = laneOf(&side[0]);
 
-	networkReceiveImmediate(lane, rank, fuzzWord(in));
-	EXPECT(lane->immediateBits || !rank || lane->peer[rank].isLost);
+	networkReceiveImmediate(lane, rank, (uint32_t)fuzzWord(in));
+	EXPECT(lane->hasImmediates || !rank || lane->peer[rank].isLost);
 }
 
 static void step(struct fuzzInput *in)

@@ -265,13 +265,13 @@ static void begin(struct fuzzInput *in)
 {
 	uint8_t what = fuzzByte(in);
 	static char memory[FABRIC_MESSAGE];
-	struct fabricPiece piece = {.local = memory, .bytes = what % 64u};
-	uint64_t immediate = what, context = 1 + begunTransfers % (sizeof(isUnderWay) - 1);
+	struct fabricPiece piece = {
+		.local = memory, .bytes = what % 64u, .isCovered = what >> 2 & 1};
+	uint64_t context = 1 + begunTransfers % (sizeof(isUnderWay) - 1);
 	int result;
 
 	if (what & 1)
-		result = ofiWrite(end, what, &piece, what & 4 ? &immediate : NULL,
-				  (void *)(uintptr_t)context);
+		result = ofiWrite(end, what, &piece, NULL, (void *)(uintptr_t)context);
 	else if (what & 2)
 		result = ofiRead(end, what, &piece, (void *)(uintptr_t)context);
 	else

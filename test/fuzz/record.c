@@ -170,11 +170,13 @@ void __wrap_networkReceive(struct networkLane *lane, const unsigned char *bytes,
 }
 
 /* An immediate: step 4, of peer 1. */
-void __real_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate);
-void __wrap_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate);
+void __real_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint32_t immediate);
+void __wrap_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint32_t immediate);
 
-void __wrap_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate)
+void __wrap_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint32_t immediate)
 {
-	addStep(&network, 0, "\14", 1, &immediate, sizeof(immediate));
+	uint64_t word = immediate;
+
+	addStep(&network, 0, "\14", 1, &word, sizeof(word));
 	__real_networkReceiveImmediate(lane, rank, immediate);
 }

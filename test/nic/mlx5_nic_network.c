@@ -219,8 +219,9 @@ static int beginOp(uint32_t i)
 	struct netEnd *a = &ends[0];
 	const struct fabricPiece piece = {(char *)a->window + i * SLOT,
 					  SLOT,
-					  {ends[1].key.address + i * SLOT, ends[1].key.key}};
-	const uint64_t immediate = i;
+					  {ends[1].key.address + i * SLOT, ends[1].key.key},
+					  0};
+	const uint32_t immediate = i;
 	void *context = (void *)(uintptr_t)(i + 1);
 
 	switch (kindOf(i)) {
@@ -312,7 +313,7 @@ static void wholeOfGpu(void)
 /* A read by the first endpoint, or a write: its bytes are there when its event comes. */
 static void moveOnce(enum opKind kind, uint32_t value)
 {
-	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key};
+	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key, 0};
 	struct netEnd *from = &ends[kind == opRead], *to = &ends[kind != opRead];
 	struct fabricEvent event = {.kind = fabricNotice};
 	time_t end = time(NULL) + PATIENCE_S;
@@ -533,7 +534,7 @@ static void removed(void)
 static void unknownMemory(void)
 {
 	char memory[SLOT] = "";
-	const struct fabricPiece piece = {memory, SLOT, ends[1].key};
+	const struct fabricPiece piece = {memory, SLOT, ends[1].key, 0};
 
 	openBoth();
 	EXPECT_EQUAL(net->write(ends[0].end, ends[0].peer, &piece, NULL, memory), fabricFailed);

@@ -88,6 +88,11 @@ struct side {
 
 static struct side side[RANKS_OF_RIG];
 
+/* The network, and where it may be found. */
+static const char *rigPlugin = "weak";
+static unsigned char rigAddress[RANKS_OF_RIG][TRANSPORT_ADDRESS];
+static const uint8_t rigKey[AUTH_KEY_BYTES] = "of this job only";
+
 /* Set: `data` is GPU memory, which the network does not reach unless rigReachesGpu. */
 static const struct cuda *rigCuda;
 static int rigReachesGpu;
@@ -173,7 +178,7 @@ static inline const void *sideBlob(void *core, int rank, uint32_t route)
 	(void)rank, (void)route;
 	blob.reachesGpu = (uint8_t)rigReachesGpu;
 	blob.bounces = networkBounces(&s->device) && !rigReachesGpu;
-	snprintf(blob.plugin, sizeof(blob.plugin), "weak");
+	snprintf(blob.plugin, sizeof(blob.plugin), "%s", rigPlugin);
 	return &blob;
 }
 
@@ -233,6 +238,7 @@ static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 				       .nRanks = RANKS_OF_RIG,
 				       .ranks = s->ranks,
 				       .device = &s->device,
+				       .key = rigKey,
 				       .blob = sideBlob,
 				       .peerFailed = sideFailed,
 				       .core = s};
@@ -295,15 +301,14 @@ static inline void rigSearch(void)
 static inline void rigStart(uint64_t seed)
 {
 	static struct proxyOffer offers[4][RANKS_OF_RIG];
-	unsigned char address[RANKS_OF_RIG][TRANSPORT_ADDRESS];
 
 	rigSearch();
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++)
-		sideOpen(&side[r], r, seed, address[r]);
+		sideOpen(&side[r], r, seed, rigAddress[r]);
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {
 		struct side *s = &side[r];
-		EXPECT_SUCCESS(
-			transportNetwork.connect(s->network, 0, 1 - (int)r, address[1 - r], NULL));
+		EXPECT_SUCCESS(transportNetwork.connect(s->network, 0, 1 - (int)r,
+							rigAddress[1 - r], NULL));
 		s->words = sideWindow(s, memoryShared, s->memory.word, sizeof(s->memory.word),
 				      &offers[0][r]);
 		s->data = sideWindow(s, rigCuda ? memoryVmm : memoryPrivate, &s->memory,
@@ -320,6 +325,11 @@ static inline void rigStart(uint64_t seed)
 		sideRegister(&side[r], side[r].shared, offers[3]);
 		sideEngine(&side[r]);
 	}
+}
+
+static inline struct networkLane *sideLane(const struct side *s)
+{
+	return s->lanes.lane[TRANSPORT_NETWORK].state;
 }
 
 static inline void sideStop(struct side *s)

@@ -303,11 +303,21 @@ static void expectAll(struct side *from)
 	EXPECT(from->failures == 0);
 }
 
+static uint32_t firstNumber; /* of messages */
+
+static void startAt(struct messageChannel *c, uint32_t number)
+{
+	c->next = c->acknowledged = c->low = number;
+	c->expected = c->begun = c->cursorSent = number;
+}
+
 static void exchange(void)
 {
 	uint64_t idle = 0, before = 0;
 
 	rigStart(seed);
+	for (uint32_t r = 0; r < RANKS_OF_RIG && firstNumber; r++)
+		startAt(networkChannelOpen(sideLane(&side[r]), 1 - r), firstNumber);
 	while (!isDone(&side[0]) || !isDone(&side[1])) {
 		drive(&side[0]);
 		drive(&side[1]);
@@ -328,6 +338,7 @@ static void exchange(void)
 	       (unsigned long long)side[0].added, (unsigned long long)side[0].turns,
 	       (unsigned long long)(side[0].stalls + side[1].stalls));
 	EXPECT(side[0].stalls > operations / 1000);
+	EXPECT(!sideLane(&side[0])->forged && !sideLane(&side[1])->forged);
 	rigStop();
 }
 
@@ -341,6 +352,21 @@ static void ordered(void)
 	setenv("WEAK_ORDERED", "1", 1);
 	setenv("WEAK_MOST", "24", 1);
 	exchange();
+}
+
+/* Messages carry proofs, and their numbers wrap around. */
+static void withStrangers(void)
+{
+	setenv("WEAK_STRANGERS", "1", 1);
+	firstNumber = UINT32_MAX - 1000;
+	operations = operations > 200000 ? 200000 : operations;
+	exchange();
+}
+
+static void withStrangersOrdered(void)
+{
+	setenv("WEAK_ORDERED", "1", 1);
+	withStrangers();
 }
 
 /* More puts with signals than numbers: they wait for room in the window. */
@@ -558,6 +584,8 @@ int main(int argc, char **argv)
 	setenv("WEAK_SEED", argc > 2 ? argv[2] : "1", 1);
 	expectChild("a network without order", unordered);
 	expectChild("an ordered network", ordered);
+	expectChild("a network with strangers", withStrangers);
+	expectChild("an ordered network with strangers", withStrangersOrdered);
 	expectChild("operations in pieces", pieces);
 	expectChild("a window of messages that is full", fullWindow);
 	expectChild("through slots", always);

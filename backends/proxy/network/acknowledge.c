@@ -43,7 +43,7 @@ static int sendCursor(struct networkLane *lane, struct networkPeer *peer, struct
 
 	if (c->cursorSent == c->expected)
 		return fabricOk;
-	int sent = lane->fabric->send(lane->end, peer->address, &m, MESSAGE_SHORT);
+	int sent = networkTransmit(lane, peer, &m);
 	if (sent == fabricOk)
 		c->cursorSent = m.cursor;
 	return sent;
@@ -57,7 +57,7 @@ static int sendAnswer(struct networkLane *lane, struct networkPeer *peer, struct
 				  .number = owed->number,
 				  .cursor = c->expected,
 				  .operand = owed->old};
-	int sent = lane->fabric->send(lane->end, peer->address, &m, MESSAGE_SHORT);
+	int sent = networkTransmit(lane, peer, &m);
 
 	if (sent != fabricOk)
 		return sent;

@@ -177,7 +177,8 @@ static int giveBytes(struct networkLane *lane, struct bounceChunk *k)
 		uint64_t left = k->bytes - k->given;
 		const struct fabricPiece piece = {k->local + k->given,
 						  left < lane->mostBytes ? left : lane->mostBytes,
-						  {k->remote.address + k->given, k->remote.key}};
+						  {k->remote.address + k->given, k->remote.key},
+						  0};
 		if (k->kind == chunkRead)
 			result = lane->fabric->read(lane->end, peer, &piece, k);
 		else

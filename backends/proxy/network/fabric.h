@@ -12,7 +12,7 @@
  * the operation fails. They may arrive in any order, except on an ordered fabric: there a message
  * from one endpoint to another arrives after the data of all writes and after all messages that
  * were sent before it, and does not arrive when one of these has failed. An immediate is a number
- * that travels with a write; it arrives as a message does, after the data of its write.
+ * of 32 bits that travels with a write; it arrives as a message does, after the data of its write.
  */
 #ifndef GIN_PROXY_FABRIC_H
 #define GIN_PROXY_FABRIC_H
@@ -22,7 +22,7 @@
 
 #define FABRIC_WHY 160
 #define FABRIC_ADDRESS 256 /* bytes of an endpoint's address */
-#define FABRIC_MESSAGE 72  /* most bytes of a message */
+#define FABRIC_MESSAGE 80  /* most bytes of a message */
 #define FABRIC_SYMBOL "ginFabric"
 
 enum fabricResult { fabricFailed = -1, fabricOk = 0, fabricBusy = 1 };
@@ -56,7 +56,8 @@ struct fabricAbout {
 	uint64_t id;	    /* of this process or rank, for reaches() */
 	uint64_t mostBytes; /* of one write or read */
 	uint8_t ordered;
-	uint8_t immediates;	  /* bits of the immediate that a write can have: 0, 32 or 64 */
+	uint8_t immediates;	  /* a write can have an immediate */
+	uint8_t hasStrangers;	  /* any process that reaches an endpoint can send to it */
 	uint8_t pairBytes;	  /* bytes of pairOpen(); 0: it is NULL */
 	uint8_t registersSources; /* every `local` of write() and read() needs memoryAdd() */
 };
@@ -72,6 +73,11 @@ struct fabricPiece {
 	char *local;
 	uint64_t bytes;
 	struct fabricKey remote;
+	/*
+	 * Of a write on an ordered fabric: a message to the peer follows, so that the write may be
+	 * done when `local` may change.
+	 */
+	uint8_t isCovered;
 };
 
 /* Bytes of a value that need no memoryAdd(): it is copied. */
@@ -90,9 +96,9 @@ struct fabricEvent {
 	enum fabricEventKind kind;
 	int error;	 /* fabricDone: 0, or the operation has failed */
 	void *context;	 /* fabricDone: of the operation */
-	uint64_t peer;	 /* fabricLost; fabricImmediate, of 32 bits: its sender */
+	uint64_t peer;	 /* fabricLost; fabricImmediate: its sender */
 	const char *why; /* a sentence, until the next call on the endpoint; NULL: none */
-	uint64_t immediate;
+	uint32_t immediate;
 	uint32_t bytes;
 	unsigned char message[FABRIC_MESSAGE];
 };
@@ -149,7 +155,7 @@ struct fabricCalls {
 	 * by another NIC.
 	 */
 	int (*write)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		     const uint64_t *immediate, void *context);
+		     const uint32_t *immediate, void *context);
 	int (*read)(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		    void *context);
 	/* May return fabricBusy. The message is copied. */

@@ -92,7 +92,7 @@ static uint64_t dataBytes(const struct proxyWork *w)
 
 /* Gives the fabric the next piece of the data, with the immediate if there is one. */
 static int sendPiece(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *w,
-		     const uint64_t *immediate)
+		     const uint32_t *immediate)
 {
 	const struct networkWindow *there = w->there.window->link[TRANSPORT_NETWORK];
 	const struct fabricKey key = networkKeyOf(lane, &there->part[w->peer]);
@@ -100,7 +100,8 @@ static int sendPiece(struct networkLane *lane, struct networkPeer *peer, struct 
 	uint64_t left = w->bytes - peer->sent;
 	const struct fabricPiece piece = {here + peer->sent,
 					  left < lane->mostBytes ? left : lane->mostBytes,
-					  {key.address + w->there.offset + peer->sent, key.key}};
+					  {key.address + w->there.offset + peer->sent, key.key},
+					  lane->isOrdered && w->wordState == wordUnderWay};
 	int result;
 
 	if (w->op == ginOpGet)
@@ -135,7 +136,7 @@ int networkRoom(struct networkLane *lane, struct networkPeer *peer)
 int networkSend(struct networkLane *lane, struct networkPeer *peer, const struct message *m,
 		const struct messageOut *out)
 {
-	int result = lane->fabric->send(lane->end, peer->address, m, messageLength(m));
+	int result = networkTransmit(lane, peer, m);
 
 	if (result != fabricOk)
 		return result;
@@ -168,10 +169,9 @@ int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct p
 static int fitsImmediate(const struct networkLane *lane, const struct networkPeer *peer,
 			 const struct proxyWork *w)
 {
-	return lane->immediateBits && w->wordState == wordUnderWay && w->op != ginOpGet &&
+	return lane->hasImmediates && w->wordState == wordUnderWay && w->op != ginOpGet &&
 	       dataBytes(w) && peer->sent < w->bytes && !peer->bounce.ordered.first &&
-	       !bounceNeeds(lane, w) &&
-	       messageFitsImmediate(w, (uint32_t)lane->scope->host->rank, lane->immediateBits);
+	       !bounceNeeds(lane, w) && messageFitsImmediate(w);
 }
 
 /* The data, and the word by an immediate. */
@@ -188,8 +188,7 @@ static int sendWithImmediate(struct networkLane *lane, struct networkPeer *peer,
 		return result;
 	if (!messageHasRoom(c))
 		return fabricBusy;
-	uint64_t immediate =
-		messageImmediate(c, (uint32_t)lane->scope->host->rank, w, lane->immediateBits);
+	uint32_t immediate = messageImmediate(c, w);
 	result = sendPiece(lane, peer, w, &immediate);
 	if (result == fabricOk) {
 		messageSent(c, &out);
@@ -350,14 +349,6 @@ static void loseAll(struct networkLane *lane, const char *why)
 			networkLose(lane, (uint32_t)r, sentence);
 }
 
-static void takeImmediate(struct networkLane *lane, const struct fabricEvent *event)
-{
-	uint32_t rank = lane->immediateBits == 64 ? messageImmediateRank(event->immediate)
-						  : (uint32_t)rankAt(lane, event->peer);
-
-	networkReceiveImmediate(lane, rank, event->immediate);
-}
-
 /* Returns 0 if the event is of another kind. */
 static int handleState(struct networkLane *lane, const struct fabricEvent *event)
 {
@@ -381,7 +372,8 @@ static void handle(struct networkLane *lane, const struct fabricEvent *event)
 		return;
 	}
 	if (event->kind == fabricImmediate) {
-		takeImmediate(lane, event);
+		networkReceiveImmediate(lane, (uint32_t)rankAt(lane, event->peer),
+					event->immediate);
 		return;
 	}
 	if (handleState(lane, event))
@@ -508,6 +500,9 @@ void networkLaneFree(struct networkLane *lane)
 			 "rank %d: %llu late messages named windows that were gone, and were "
 			 "dropped",
 			 lane->scope->host->rank, (unsigned long long)lane->late);
+	if (lane->forged)
+		logWrite(logInfo, "rank %d: %llu messages that no rank has sent were dropped",
+			 lane->scope->host->rank, (unsigned long long)lane->forged);
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
 		freeChannel(lane->peer[r].channel);
 	bounceClose(lane);

@@ -50,70 +50,46 @@ struct message messageOf(const struct messageChannel *c, uint32_t rank,
 }
 
 /*
- * The bits of an immediate, from the top: the last bits of the number, the rank, the receiver's
- * slot of the word's window, and the offset of the word in units of 8 bytes.
+ * The bits of an immediate, from the top: the last bits of the number, the receiver's slot of the
+ * word's window, and the offset of the word in units of 8 bytes.
  */
-struct immediateForm {
-	uint32_t number, rank, slot, offset;
-};
+enum { NUMBER_BITS = 9, SLOT_BITS = 6, OFFSET_BITS = 17 };
 
-static struct immediateForm formOf(uint32_t bits)
+_Static_assert(NUMBER_BITS + SLOT_BITS + OFFSET_BITS == 32, "they fill an immediate");
+_Static_assert(MESSAGES < 1u << NUMBER_BITS, "these bits tell all numbers in flight apart");
+
+int messageFitsImmediate(const struct proxyWork *w)
 {
-	if (bits == 64)
-		return (struct immediateForm){10, 16, 16, 22};
-	return (struct immediateForm){9, 0, 6, 17};
-}
-
-_Static_assert(MESSAGES <= 1u << 8, "the last 9 bits of a number tell all numbers apart");
-
-static int fitsBits(uint64_t number, uint32_t bits)
-{
-	return !(number >> bits);
-}
-
-int messageFitsImmediate(const struct proxyWork *w, uint32_t rank, uint32_t bits)
-{
-	const struct immediateForm form = formOf(bits);
-
 	return w->op < ginOpBarrier && w->addend == 1 && w->word.offset % 8 == 0 &&
-	       (!form.rank || fitsBits(rank, form.rank)) &&
-	       fitsBits(w->word.offset / 8, form.offset) &&
-	       fitsBits(w->word.window->part[w->peer].slot, form.slot);
+	       !(w->word.offset / 8 >> OFFSET_BITS) &&
+	       !(w->word.window->part[w->peer].slot >> SLOT_BITS);
 }
 
-uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank, const struct proxyWork *w,
-			  uint32_t bits)
+uint32_t messageImmediate(const struct messageChannel *c, const struct proxyWork *w)
 {
-	const struct immediateForm form = formOf(bits);
-	uint64_t out = c->next & ((1u << form.number) - 1);
-
-	out = out << form.rank | (form.rank ? rank : 0);
-	out = out << form.slot | w->word.window->part[w->peer].slot;
-	return out << form.offset | w->word.offset / 8;
+	return (c->next << SLOT_BITS | w->word.window->part[w->peer].slot) << OFFSET_BITS |
+	       (uint32_t)(w->word.offset / 8);
 }
 
 /* The number closest to `expected` that has these last bits. */
-static uint32_t wholeNumber(uint32_t expected, uint32_t last, uint32_t bits)
+static uint32_t wholeNumber(uint32_t expected, uint32_t last)
 {
-	uint32_t ahead = (last - expected) << (32 - bits);
+	uint32_t ahead = (last - expected) << (32 - NUMBER_BITS);
 
-	return expected + (uint32_t)((int32_t)ahead >> (32 - bits));
+	return expected + (uint32_t)((int32_t)ahead >> (32 - NUMBER_BITS));
 }
 
-struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
-				  uint32_t bits)
+struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint32_t immediate)
 {
-	const struct immediateForm form = formOf(bits);
-	uint64_t slot = immediate >> form.offset & ((1u << form.slot) - 1);
-	uint64_t offset = (immediate & ((1u << form.offset) - 1)) * 8;
-	uint32_t number = (uint32_t)(immediate >> (bits - form.number));
+	uint64_t slot = immediate >> OFFSET_BITS & ((1u << SLOT_BITS) - 1);
+	uint64_t offset = (immediate & ((1u << OFFSET_BITS) - 1)) * 8;
 
 	return (struct message){
 		.kind = messageWord,
 		.op = ginOpSignal,
 		.bytes = 8,
 		.rank = rank,
-		.number = wholeNumber(c->expected, number, form.number),
+		.number = wholeNumber(c->expected, immediate >> (32 - NUMBER_BITS)),
 		.cursor = c->acknowledged,
 		.named = slot << GIN_DESCRIPTOR_OFFSET_BITS | offset,
 		.operand = 1,
@@ -123,7 +99,7 @@ struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank,
 void messageSent(struct messageChannel *c, const struct messageOut *out)
 {
 	c->out[c->next % MESSAGES] = *out;
-	c->next++;
+	c->nextLap += !++c->next;
 }
 
 void messageFree(struct messageChannel *c)

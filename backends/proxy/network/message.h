@@ -20,7 +20,7 @@
  * full can still answer each other.
  *
  * The immediate of a write (fabric.h) can stand for a message that raises a signal by one: it names
- * the message's number and the word; an immediate of 64 bits also names the sender's rank.
+ * the message's number and the word.
  */
 #ifndef GIN_PROXY_MESSAGE_H
 #define GIN_PROXY_MESSAGE_H
@@ -71,6 +71,9 @@ struct message {
 
 #define MESSAGE_SHORT offsetof(struct message, compare)
 
+/* Bytes of the proof that follows a message where the network has strangers: proof.c. */
+#define MESSAGE_PROOF 8u
+
 /* The operand that names a slot and the bytes of data in it. */
 static inline uint64_t messageSlot(uint32_t slot, uint32_t bytes)
 {
@@ -94,14 +97,16 @@ struct messageOwed {
 struct messageChannel {
 	/* Messages of this rank. `low` <= `acknowledged` <= `next`, in serial numbers. */
 	uint32_t next;	       /* number of the next message */
+	uint32_t nextLap;      /* how often `next` has wrapped around */
 	uint32_t acknowledged; /* the peer's cursor */
 	uint32_t low;	       /* all below are acknowledged and answered */
 	struct messageOut out[MESSAGES];
 
 	/* Messages of the peer. `expected` <= `begun`. */
-	uint32_t expected;   /* all below are done: this rank's cursor */
-	uint32_t begun;	     /* all below are done, or their data is being copied */
-	uint32_t cursorSent; /* the cursor that was sent last */
+	uint32_t expected;    /* all below are done: this rank's cursor */
+	uint32_t expectedLap; /* how often `expected` has wrapped around */
+	uint32_t begun;	      /* all below are done, or their data is being copied */
+	uint32_t cursorSent;  /* the cursor that was sent last */
 	uint8_t isKept[MESSAGES];
 	struct message *kept; /* [MESSAGES]: arrived before an earlier number; or NULL */
 	copyTicket *copying;  /* [MESSAGES]: of the numbers from `expected` to `begun`; or NULL */
@@ -121,27 +126,17 @@ struct message messageNext(const struct messageChannel *c, uint32_t rank, enum m
 struct message messageOf(const struct messageChannel *c, uint32_t rank,
 			 const struct proxyWork *work, int withData);
 
-/*
- * Does the work raise a signal by 1, and do rank, window and signal fit into an immediate of `bits`
- * bits, 32 or 64?
- */
-int messageFitsImmediate(const struct proxyWork *work, uint32_t rank, uint32_t bits);
+/* Does the work raise a signal by 1, and do window and signal fit into an immediate? */
+int messageFitsImmediate(const struct proxyWork *work);
 
 /* The immediate that stands for the message with the next number. */
-uint64_t messageImmediate(const struct messageChannel *c, uint32_t rank,
-			  const struct proxyWork *work, uint32_t bits);
-
-/* Of 64 bits. */
-static inline uint32_t messageImmediateRank(uint64_t immediate)
-{
-	return (uint32_t)(immediate >> 38) & 0xffff;
-}
+uint32_t messageImmediate(const struct messageChannel *c, const struct proxyWork *work);
 
 /*
  * The message that the immediate of `rank` stands for. Its cursor is the last that the peer sent.
  */
-struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank, uint64_t immediate,
-				  uint32_t bits);
+struct message messageOfImmediate(const struct messageChannel *c, uint32_t rank,
+				  uint32_t immediate);
 
 /* The message with the next number was sent. */
 void messageSent(struct messageChannel *c, const struct messageOut *out);
@@ -159,6 +154,14 @@ static inline size_t messageLength(const struct message *m)
 static inline uint32_t messageWordBytes(const struct message *m)
 {
 	return m->kind == messagePut ? 8 : m->bytes;
+}
+
+/* The upper half of a number that is close to `near`, whose upper half is `lap`. */
+static inline uint32_t messageLap(uint32_t number, uint32_t near, uint32_t lap)
+{
+	uint64_t whole = (uint64_t)lap << 32 | near;
+
+	return (uint32_t)((whole + (uint64_t)(int64_t)(int32_t)(number - near)) >> 32);
 }
 
 /* May the peer acknowledge up to this cursor? */

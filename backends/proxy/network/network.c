@@ -104,7 +104,8 @@ static ginResult_t openLane(struct networkTransport *t, uint32_t index)
 	lane->fabric = t->calls;
 	lane->mostBytes = t->about.mostBytes;
 	lane->isOrdered = t->about.ordered;
-	lane->immediateBits = t->about.ordered ? t->about.immediates : 0;
+	lane->proves = t->about.hasStrangers;
+	lane->hasImmediates = t->about.ordered && t->about.immediates && !lane->proves;
 	lane->bouncesAll = paramChoice(paramBounce) == bounceAlways;
 	lane->reachesGpu = t->reachesGpu;
 	lane->index = index;
@@ -205,6 +206,8 @@ static ginResult_t networkConnect(void *state, uint32_t index, int peer, const v
 			  : t->calls->connect(lane->end, address, &lane->peer[peer].address, why);
 	if (failed)
 		return networkFail(t->about.name, why);
+	if (lane->proves)
+		networkMakeKeys(lane, (uint32_t)peer);
 	memcpy(&offer, (const char *)address + FABRIC_ADDRESS, sizeof(offer));
 	bounceConnect(lane, (uint32_t)peer, &offer);
 	return ginSuccess;

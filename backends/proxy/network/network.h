@@ -5,6 +5,7 @@
 
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
+#include "lib/base/auth.h"
 #include "fabric.h"
 #include "bounce.h"
 #include "message.h"
@@ -24,6 +25,7 @@ struct networkPeer {
 	struct networkPeer *nextOwing;
 	struct networkPeer *nextWaiting; /* for the lane's `word` */
 	uint8_t isWaiting;
+	uint8_t keyTo[AUTH_KEY_BYTES], keyFrom[AUTH_KEY_BYTES]; /* if the lane proves messages */
 	struct bouncePeer bounce;
 };
 
@@ -37,9 +39,11 @@ struct networkLane {
 	const struct fabricCalls *fabric;
 	uint64_t mostBytes;
 	uint8_t isOrdered, bouncesAll;
-	uint32_t index;	       /* chooses the rail of each rank: networkKeyOf() */
-	uint8_t reachesGpu;    /* the network reads and writes this rank's GPU memory */
-	uint8_t immediateBits; /* 0: there are none */
+	uint32_t index;	    /* chooses the rail of each rank: networkKeyOf() */
+	uint8_t reachesGpu; /* the network reads and writes this rank's GPU memory */
+	uint8_t hasImmediates;
+	uint8_t proves;	       /* messages carry proofs: proof.c */
+	uint64_t forged;       /* messages that were dropped */
 	struct fabricEnd *end; /* NULL: stopped */
 	struct bounceLane
 		*bounce;	/* NULL: no slots, and no words of GPU memory that streams change */
@@ -106,6 +110,19 @@ int networkSend(struct networkLane *lane, struct networkPeer *peer, const struct
 /* Sends the word of the work. Returns fabricOk, fabricBusy or fabricFailed. */
 int networkSendWord(struct networkLane *lane, struct networkPeer *peer, struct proxyWork *work);
 
+/* proof.c: makes the keys for messages to and from the peer. */
+void networkMakeKeys(struct networkLane *lane, uint32_t rank);
+
+/* proof.c: gives the fabric a message, with its proof. */
+int networkTransmit(struct networkLane *lane, const struct networkPeer *peer,
+		    const struct message *m);
+
+/* proof.c: the bytes of a message without its proof. 0: the proof is wrong; then it is counted. */
+uint32_t networkProven(struct networkLane *lane, const unsigned char *bytes, uint32_t length);
+
+/* proof.c: counts what no rank has sent. */
+void networkForged(struct networkLane *lane);
+
 /* receive.c: begins the kept messages that are due, and moves the cursor. */
 void networkAdvance(struct networkLane *lane, struct networkPeer *peer);
 
@@ -122,7 +139,7 @@ void networkOweAnswer(struct networkLane *lane, struct networkPeer *peer, uint32
 void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32_t length);
 
 /* receive.c: raises the signal that an immediate names. */
-void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate);
+void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint32_t immediate);
 
 /* acknowledge.c: a cursor is owed to the peer, and the answers that the channel keeps. */
 void networkOwe(struct networkLane *lane, struct networkPeer *peer);

@@ -409,7 +409,7 @@ static void passDone(const struct networkLane *lane, struct messageChannel *c)
 	while (c->expected != c->begun &&
 	       (!c->copying ||
 		copiesIsMade(&lane->bounce->copies, c->copying[c->expected % MESSAGES])))
-		c->expected++;
+		c->expectedLap += !++c->expected;
 }
 
 /* Returns NULL, or what is wrong with a kept message. */
@@ -550,6 +550,7 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 {
 	struct message m = {.kind = 0};
 
+	length = networkProven(lane, bytes, length);
 	if (length < MESSAGE_SHORT || length > sizeof(m))
 		return;
 	memcpy(&m, bytes, length);
@@ -566,20 +567,24 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 		loseBy(lane, m.rank, m.number, wrong);
 }
 
-void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint64_t immediate)
+void networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uint32_t immediate)
 {
+	if (lane->proves) {
+		networkForged(lane);
+		return;
+	}
 	if (rank >= (uint32_t)lane->scope->host->nRanks || !lane->scope->serves[rank])
 		return;
 	struct networkPeer *peer = &lane->peer[rank];
 	struct messageChannel *c = peer->isLost ? NULL : networkChannel(lane, rank);
 	if (!c)
 		return;
-	if (!lane->immediateBits) {
+	if (!lane->hasImmediates) {
 		loseBy(lane, rank, c->expected,
 		       "it sends an immediate, which this network has not");
 		return;
 	}
-	const struct message m = messageOfImmediate(c, rank, immediate, lane->immediateBits);
+	const struct message m = messageOfImmediate(c, rank, immediate);
 	const char *wrong = take(lane, peer, c, &m);
 	if (wrong)
 		loseBy(lane, rank, m.number, wrong);

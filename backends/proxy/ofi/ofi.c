@@ -3,8 +3,8 @@
  * ofi.c - libgin-ofi.so: the proxy's fabric by libfabric, GIN_TRANSPORT=ofi
  *
  * All endpoints share one domain; each has an RDM endpoint of libfabric, a completion queue and an
- * address vector. Writes ask for delivery-complete, except a write with an immediate: the receiver
- * of the immediate acknowledges it, so an acknowledgement by the provider would be one too many.
+ * address vector. Writes ask for delivery-complete, except a write that a message covers: the
+ * receiver acknowledges the message, so an acknowledgement by the provider would be one too many.
  * Plain writes over TCP share acknowledgements: writes.c.
  */
 #include <poll.h>
@@ -239,13 +239,16 @@ static int pollError(struct fabricEnd *end, struct fabricEvent *event)
 	return completed(end, entry.op_context, 0, entry.err ? entry.err : FI_EIO, event);
 }
 
-/* Makes events of a completion without error, and returns how many. */
+/*
+ * Makes events of a completion without error, and returns how many. Data of a write, which ends no
+ * operation of this endpoint, is of a stranger: ofiWrite() sends none.
+ */
 static int completedWell(struct fabricEnd *end, const struct fi_cq_data_entry *entry,
 			 struct fabricEvent *event)
 {
-	if (!(entry->flags & FI_REMOTE_CQ_DATA))
+	if (!(entry->flags & FI_REMOTE_CQ_DATA) || (entry->flags & FI_RECV))
 		return completed(end, entry->op_context, entry->len, 0, event);
-	*event = (struct fabricEvent){.kind = fabricImmediate, .immediate = entry->data};
+	*event = (struct fabricEvent){.kind = fabricImmediate, .immediate = (uint32_t)entry->data};
 	return 1;
 }
 

@@ -105,7 +105,7 @@ int ofiMayShareAcks(const struct fi_info *info);
 
 /* writes.c: the calls of struct fabricCalls. */
 int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-	     const uint64_t *immediate, void *context);
+	     const uint32_t *immediate, void *context);
 int ofiRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece, void *context);
 void ofiSubmit(struct fabricEnd *end);
 

@@ -3,9 +3,9 @@
  * provider.c - chooses a provider of libfabric, and tries what it promises
  *
  * Providers do not keep all promises, so a probe writes 8 bytes and sends a message, from an
- * endpoint to itself, and tries whether an immediate arrives with a write. Atomics are never
- * requested: with them, providers give up their order. Three providers are never chosen: sockets is
- * deprecated and takes milliseconds for a write; shm stays within a host; udp;ofi_rxd is slow.
+ * endpoint to itself. Atomics are never requested: with them, providers give up their order. Three
+ * providers are never chosen: sockets is deprecated and takes milliseconds for a write; shm stays
+ * within a host; udp;ofi_rxd is slow.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +172,7 @@ static void describe(const struct fi_info *info, const struct fabricWanted *want
 	about->kind = hashOf(about->name);
 	about->mostBytes = info->ep_attr->max_msg_size;
 	about->ordered = isOrdered(info);
+	about->hasStrangers = 1;
 }
 
 /* Waits for the write and the message. */
@@ -214,7 +215,6 @@ struct ofiTrial {
 	uint64_t sent, landed;
 	uint64_t peer;
 	struct fabricPiece piece;
-	int hasImmediates;
 };
 
 static int tryWrite(struct fabricEnd *end, void *arg)
@@ -229,13 +229,6 @@ static int tryBatch(struct fabricEnd *end, void *arg)
 {
 	(void)arg;
 	return ofiGiveBatch(end);
-}
-
-static int tryImmediate(struct fabricEnd *end, void *arg)
-{
-	struct ofiTrial *t = arg;
-
-	return ginFabric.write(end, t->peer, &t->piece, &t->sent, t);
 }
 
 static int trySend(struct fabricEnd *end, void *arg)
@@ -256,29 +249,6 @@ static int exchange(struct fabricEnd *end, struct ofiTrial *t, char *why)
 	return t->landed == t->sent ? fabricOk : ofiFail(why, "its first write", -FI_EIO);
 }
 
-/* Does an immediate arrive, after the data of its write? */
-static int hasImmediates(struct fabricEnd *end, struct ofiTrial *t)
-{
-	uint64_t deadline = clockNow() + TRY_SECONDS * SECOND;
-	struct fabricEvent event;
-	int written = 0, came = 0, well = 1;
-
-	t->sent++;
-	if (untilRoom(end, tryImmediate, t))
-		return 0;
-	while ((!written || !came) && well && clockNow() < deadline) {
-		if (!ginFabric.poll(end, &event, 1))
-			continue;
-		written |= event.kind == fabricDone;
-		came |= event.kind == fabricImmediate;
-		if (event.kind == fabricDone)
-			well = !event.error;
-		else if (event.kind == fabricImmediate)
-			well = event.immediate == t->sent && t->landed == t->sent;
-	}
-	return written && came && well;
-}
-
 static int tryMemory(struct fabric *f, struct fabricEnd *end, struct ofiTrial *t, char *why)
 {
 	struct fabricRegion *region;
@@ -286,15 +256,13 @@ static int tryMemory(struct fabric *f, struct fabricEnd *end, struct ofiTrial *t
 
 	if (ginFabric.memoryAdd(f, &t->landed, sizeof(t->landed), &region, &key, why))
 		return fabricFailed;
-	t->piece = (struct fabricPiece){(char *)&t->sent, sizeof(t->sent), key};
+	t->piece = (struct fabricPiece){(char *)&t->sent, sizeof(t->sent), key, 0};
 	int result = exchange(end, t, why);
-	if (!result && f->info->domain_attr->cq_data_size >= sizeof(uint64_t))
-		t->hasImmediates = hasImmediates(end, t);
 	ginFabric.memoryRemove(region);
 	return result;
 }
 
-static int tryEnd(struct fabric *f, struct fabricAbout *about, char *why)
+static int tryEnd(struct fabric *f, char *why)
 {
 	struct ofiTrial trial = {.sent = 0x6c696267696e2121};
 	unsigned char address[FABRIC_ADDRESS];
@@ -305,18 +273,17 @@ static int tryEnd(struct fabric *f, struct fabricAbout *about, char *why)
 	int result = ginFabric.connect(end, address, &trial.peer, why);
 	if (!result)
 		result = tryMemory(f, end, &trial, why);
-	about->immediates = trial.hasImmediates ? 64 : 0;
 	ginFabric.endClose(end);
 	return result;
 }
 
-static int tryProvider(const struct fabricWanted *want, struct fabricAbout *about, char *why)
+static int tryProvider(const struct fabricWanted *want, char *why)
 {
 	struct fabric *f;
 
 	if (ginFabric.open(want, &f, why))
 		return fabricFailed;
-	int result = tryEnd(f, about, why);
+	int result = tryEnd(f, why);
 	ginFabric.close(f);
 	return result;
 }
@@ -330,7 +297,7 @@ static int probeOne(const struct fabricWanted *want, struct fabricAbout *about, 
 		return fabricFailed;
 	describe(info, want, about);
 	fi_freeinfo(info);
-	int result = tryProvider(want, about, reason);
+	int result = tryProvider(want, reason);
 	if (result)
 		snprintf(why, FABRIC_WHY, "%s: %.120s", about->name, reason);
 	return result;

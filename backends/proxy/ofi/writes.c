@@ -109,7 +109,7 @@ int ofiTakeLanded(struct fabricEnd *end, struct fabricEvent *events, int most)
 
 /* An error of libfabric, or 0. */
 static ssize_t writeNow(struct fabricEnd *end, struct ofiOp *op, const struct fabricPiece *piece,
-			const uint64_t *immediate, uint64_t flags)
+			uint64_t flags)
 {
 	const struct iovec local = {piece->local, piece->bytes};
 	const struct fi_rma_iov remote = {piece->remote.address, piece->bytes, piece->remote.key};
@@ -120,8 +120,7 @@ static ssize_t writeNow(struct fabricEnd *end, struct ofiOp *op, const struct fa
 					   .addr = op->peer,
 					   .rma_iov = &remote,
 					   .rma_iov_count = 1,
-					   .context = op,
-					   .data = immediate ? *immediate : 0};
+					   .context = op};
 	ssize_t error = ofiDescribe(end, piece, op, &descriptor);
 
 	if (!error)
@@ -160,7 +159,7 @@ static int giveEach(struct fabricEnd *end)
 
 	while (b->first) {
 		struct ofiOp *op = b->first;
-		ssize_t error = writeNow(end, op, &op->piece, NULL, FI_DELIVERY_COMPLETE);
+		ssize_t error = writeNow(end, op, &op->piece, FI_DELIVERY_COMPLETE);
 		if (error == -FI_EAGAIN)
 			return fabricBusy;
 		removeFirst(b);
@@ -287,17 +286,18 @@ int ofiBegun(struct fabricEnd *end, struct ofiOp *op, ssize_t error)
 }
 
 int ofiWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-	     const uint64_t *immediate, void *context)
+	     const uint32_t *immediate, void *context)
 {
-	if (!immediate && end->fabric->sharesAcks && ofiIsAlone(end))
+	(void)immediate; /* fabricAbout.immediates is 0 */
+	if (!piece->isCovered && end->fabric->sharesAcks && ofiIsAlone(end))
 		return addToBatch(end, peer, piece, context);
 	if (ofiGiveBatch(end) != fabricOk)
 		return fabricBusy;
 	struct ofiOp *op = ofiTakeOp(end, ofiTransfer, peer, context);
 	if (!op)
 		return fabricBusy;
-	uint64_t flags = immediate ? FI_REMOTE_CQ_DATA : FI_DELIVERY_COMPLETE;
-	return ofiBegun(end, op, writeNow(end, op, piece, immediate, flags));
+	uint64_t flags = piece->isCovered ? 0 : FI_DELIVERY_COMPLETE;
+	return ofiBegun(end, op, writeNow(end, op, piece, flags));
 }
 
 int ofiRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece, void *context)

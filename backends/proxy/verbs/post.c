@@ -134,7 +134,7 @@ static int fillTransfer(struct verbsPeer *peer, struct ibv_send_wr *wr,
 }
 
 int verbsPostWrite(struct fabricEnd *end, uint64_t of, const struct fabricPiece *piece,
-		   const uint64_t *immediate, void *context)
+		   const uint32_t *immediate, void *context)
 {
 	struct verbsPeer *peer = peerWithRoom(of);
 
@@ -144,7 +144,7 @@ int verbsPostWrite(struct fabricEnd *end, uint64_t of, const struct fabricPiece 
 	struct ibv_send_wr *wr = next(peer);
 	wr->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
 	if (immediate)
-		wr->imm_data = htonl((uint32_t)*immediate);
+		wr->imm_data = htonl(*immediate);
 	struct verbsOp op = {
 		.context = context, .bytes = (uint32_t)piece->bytes, .kind = verbsWrite};
 	uint8_t isGpu;

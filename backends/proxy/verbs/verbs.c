@@ -108,7 +108,7 @@ static void describe(const struct fabric *f, struct fabricAbout *about)
 				      .kind = kindOf(port),
 				      .mostBytes = pieceOf(port),
 				      .ordered = 1,
-				      .immediates = 32,
+				      .immediates = 1,
 				      .pairBytes = sizeof(struct rdmaEnd),
 				      .registersSources = 1};
 	snprintf(about->name, sizeof(about->name), "verbs, %s", portNetwork(port));

@@ -163,7 +163,7 @@ void verbsPairClose(struct verbsPeer *peer);
 
 /* post.c */
 int verbsPostWrite(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
-		   const uint64_t *immediate, void *context);
+		   const uint32_t *immediate, void *context);
 int verbsPostRead(struct fabricEnd *end, uint64_t peer, const struct fabricPiece *piece,
 		  void *context);
 int verbsPostMessage(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes);
