@@ -265,7 +265,6 @@ static void fillHost(ginComm_t comm)
 /* The description of a rank's device and backends, which one allgather sends to all ranks. */
 struct commIntroduction {
 	char device[sizeof(((struct device *)0)->name)];
-	struct handleName handles;
 	struct backendProbe probed[BACKENDS_COUNT];
 	uint8_t forced;	     /* as in ginComm */
 	uint8_t copyEngines; /* as in commStart */
@@ -278,7 +277,7 @@ static ginResult_t makeIntroduction(ginComm_t comm, const struct commStart *star
 		deviceOpen(&comm->device, start->device, (int)comm->localIndex[comm->rank]);
 
 	if (result == ginSuccess)
-		result = handlesBind(&comm->handles, &comm->control, &mine->handles);
+		result = handlesBind(&comm->handles, &comm->control);
 	if (result != ginSuccess)
 		return result;
 	memcpy(mine->device, comm->device.name, sizeof(mine->device));
@@ -298,7 +297,7 @@ static ginResult_t keepIntroductions(ginComm_t comm, const struct commIntroducti
 		comm->copyEngines |= all[r].copyEngines != 0;
 		memcpy(comm->deviceNames[r], all[r].device, sizeof(all[r].device) - 1);
 		memcpy(comm->probed[r], all[r].probed, sizeof(all[r].probed));
-		result = handlesConnect(&comm->handles, r, &all[r].handles);
+		result = handlesConnect(&comm->handles, r);
 	}
 	return result == ginSuccess ? routesForce(comm, forced) : result;
 }
@@ -330,8 +329,6 @@ static ginResult_t openRoutes(ginComm_t comm, const struct commStart *start)
 	int met = result == ginSuccess;
 	if (met)
 		result = reachAgree(comm, keepIntroductions(comm, all));
-	/* Every peer is connected, or opening has failed. */
-	handlesUnbind(&comm->control, result == ginSuccess);
 	if (met)
 		result = routesOpen(comm, result);
 	free(all);

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,9 +14,12 @@
 #include "lib/base/deadline.h"
 #include "lib/base/file.h"
 
+#define PROOF_WORDS (AUTH_KEY_BYTES / sizeof(uint64_t))
+
 struct handleMessage {
 	uint32_t rank;
 	uint32_t serial;
+	uint64_t proof[PROOF_WORDS]; /* proveSender() */
 };
 
 /* The ancillary data of a message: one file descriptor. */
@@ -26,22 +28,41 @@ union handleAncillary {
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/*
- * The name of a rank's socket. All ranks can derive it from the communicator's key, to remove the
- * name of a rank that was killed; others cannot guess it.
- */
-static int socketName(const struct control *c, int rank, char *out, size_t bytes)
+/* 128 bits that follow from the communicator's key, for one use of it and three numbers. */
+static void derive(const struct control *c, const char use[8], const uint32_t number[3],
+		   uint64_t out[PROOF_WORDS])
 {
-	static const char label[] = "gin handles";
-	uint8_t text[sizeof(label) + sizeof(rank)];
-	const char *dir = getenv("TMPDIR");
-	uint64_t word[2];
+	uint8_t text[8 + 3 * sizeof(uint32_t)];
 
-	memcpy(text, label, sizeof(label));
-	memcpy(text + sizeof(label), &rank, sizeof(rank));
-	authDerive(c->key, text, sizeof(text), (uint8_t *)word);
-	return snprintf(out, bytes, "%s/gin-%016llx%016llx", dir && *dir ? dir : "/tmp",
-			(unsigned long long)word[0], (unsigned long long)word[1]);
+	memcpy(text, use, 8);
+	memcpy(text + 8, number, 3 * sizeof(uint32_t));
+	authDerive(c->key, text, sizeof(text), (uint8_t *)out);
+}
+
+/*
+ * Every process of the network namespace may send to the socket: the proof, for a rank and an
+ * exchange, shows that the sender of a descriptor knows the key.
+ */
+static void proveSender(const struct control *c, int to, struct handleMessage *m)
+{
+	derive(c, "sender\0", (const uint32_t[3]){m->rank, (uint32_t)to, m->serial}, m->proof);
+}
+
+/*
+ * The abstract name of a rank's socket, which all ranks derive from the communicator's key. Nobody
+ * else can take it before the rank does. The kernel lists names, so another process could take the
+ * name of a rank that has ended; but then the collective fails that follows the connections, and
+ * this rank sends no descriptor. Returns the bytes of the address.
+ */
+static socklen_t nameOf(const struct control *c, int rank, struct sockaddr_un *out)
+{
+	uint64_t word[PROOF_WORDS];
+
+	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
+	derive(c, "socket\0", (const uint32_t[3]){(uint32_t)rank, 0, 0}, word);
+	int length = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "gin-%016llx%016llx",
+			      (unsigned long long)word[0], (unsigned long long)word[1]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
 static int isLocal(const struct control *c, int rank)
@@ -57,44 +78,35 @@ static int hasLocalPeer(const struct control *c)
 	return 0;
 }
 
-/* The mode keeps other users out. */
-static ginResult_t bindOwn(struct handles *h, struct sockaddr_un *name)
+static ginResult_t bindOwn(struct handles *h)
 {
-	*name = (struct sockaddr_un){.sun_family = AF_UNIX};
-	int length =
-		socketName(h->control, h->control->rank, name->sun_path, sizeof(name->sun_path));
-	if (length >= (int)sizeof(name->sun_path))
-		return fail(ginErrorSystem,
-			    "TMPDIR is too long for a socket's name: set a shorter one");
+	struct sockaddr_un name;
+	socklen_t bytes = nameOf(h->control, h->control->rank, &name);
+
 	h->own = fileAboveStandard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	if (h->own < 0)
-		return failErrno("cannot make the socket %s", name->sun_path);
-	if (fchmod(h->own, 0600) || bind(h->own, (const struct sockaddr *)name, sizeof(*name)))
-		return fail(ginErrorSystem,
-			    "cannot make the socket %s: %m: set TMPDIR to a directory in which "
-			    "this process may make files",
-			    name->sun_path);
+	if (h->own < 0 || bind(h->own, (const struct sockaddr *)&name, bytes))
+		return failErrno("cannot make the socket for memory handles");
 	return ginSuccess;
 }
 
-ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *named)
+ginResult_t handlesConnect(struct handles *h, int peer)
 {
-	const struct sockaddr_un *name = &named->address;
+	struct sockaddr_un name;
 
 	if (peer == h->control->rank || !isLocal(h->control, peer))
 		return ginSuccess;
+	socklen_t bytes = nameOf(h->control, peer, &name);
 	int fd = fileAboveStandard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	h->to[peer] = fd;
 	if (fd < 0)
 		return failErrno("cannot make a socket for rank %d", peer);
-	if (!connect(fd, (const struct sockaddr *)name, sizeof(*name)))
+	if (!connect(fd, (const struct sockaddr *)&name, bytes))
 		return ginSuccess;
-	return fail(
-		ginErrorSystem,
-		"cannot reach rank %d, of this host, by %.*s: %m; let both ranks see one TMPDIR, "
-		"or set GIN_HOSTID if they are on two machines",
-		peer, (int)sizeof(name->sun_path), name->sun_path);
+	return fail(ginErrorSystem,
+		    "cannot reach the UNIX socket of rank %d, of this host: %m; if the ranks are "
+		    "in two network namespaces, do not give them one GIN_HOSTID",
+		    peer);
 }
 
 size_t handlesBytes(int nRanks)
@@ -102,7 +114,7 @@ size_t handlesBytes(int nRanks)
 	return (size_t)nRanks * sizeof(int);
 }
 
-ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name)
+ginResult_t handlesBind(struct handles *h, struct control *control)
 {
 	size_t n = (size_t)control->nRanks;
 
@@ -112,29 +124,7 @@ ginResult_t handlesBind(struct handles *h, struct control *control, struct handl
 		return fail(ginErrorSystem, "no memory");
 	for (size_t r = 0; r < n; r++)
 		h->to[r] = -1;
-	/* No other rank could remove the name if this rank were killed. */
-	return hasLocalPeer(control) ? bindOwn(h, &name->address) : ginSuccess;
-}
-
-static void removeName(const struct control *c, int rank)
-{
-	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
-
-	if (socketName(c, rank, name, sizeof(name)) < (int)sizeof(name))
-		unlink(name);
-}
-
-void handlesUnbind(const struct control *c, int opened)
-{
-	removeName(c, c->rank);
-	for (int i = 1; i < c->nRanks; i++) {
-		int rank = (c->rank + i) % c->nRanks;
-		if (!isLocal(c, rank))
-			continue;
-		removeName(c, rank);
-		if (opened)
-			return;
-	}
+	return hasLocalPeer(control) ? bindOwn(h) : ginSuccess;
 }
 
 void handlesClose(struct handles *h)
@@ -170,11 +160,12 @@ static int mayRetry(int reason)
 /* Sends a message, with `fd` unless it is -1. 1: sent, 0: try again, -1: failed, with errno. */
 static int sendHandle(struct handles *h, int peer, int fd)
 {
-	struct handleMessage text = {(uint32_t)h->control->rank, h->serial};
+	struct handleMessage text = {(uint32_t)h->control->rank, h->serial, {0}};
 	struct iovec part = {&text, sizeof(text)};
 	union handleAncillary ancillary = {.bytes = {0}};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
+	proveSender(h->control, peer, &text);
 	if (fd >= 0)
 		addHandle(&message, &ancillary, fd);
 	if (sendmsg(h->to[peer], &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
@@ -194,7 +185,20 @@ static int takeHandle(struct msghdr *message)
 	return fileAboveStandard(fd);
 }
 
-/* 1: an expected descriptor arrived, 0: no message yet, -1: failed, with errno. */
+static int isProven(const struct control *c, const struct handleMessage *m, ssize_t bytes)
+{
+	struct handleMessage right = *m;
+
+	if (bytes != sizeof(*m) || m->rank >= (uint32_t)c->nRanks)
+		return 0;
+	proveSender(c, c->rank, &right);
+	return !((right.proof[0] ^ m->proof[0]) | (right.proof[1] ^ m->proof[1]));
+}
+
+/*
+ * 1: an expected descriptor arrived, 0: no message of a rank yet, -1: failed, with errno. There is
+ * room for one descriptor of a message: the kernel closes others that a stranger has added.
+ */
 static int receiveHandle(struct handles *h, const uint8_t *from, int *fds)
 {
 	struct handleMessage text = {0};
@@ -203,19 +207,22 @@ static int receiveHandle(struct handles *h, const uint8_t *from, int *fds)
 	struct msghdr message = {.msg_iov = &part,
 				 .msg_iovlen = 1,
 				 .msg_control = ancillary.bytes,
-				 .msg_controllen = sizeof(ancillary.bytes)};
+				 .msg_controllen = CMSG_LEN(sizeof(int))};
 	ssize_t got = recvmsg(h->own, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
 	int fd = takeHandle(&message);
-	if (got == sizeof(text) && fd >= 0 && text.serial == h->serial &&
-	    text.rank < (uint32_t)h->control->nRanks && from[text.rank] && fds[text.rank] < 0) {
+	int proven = isProven(h->control, &text, got);
+	if (proven && fd >= 0 && text.serial == h->serial && from[text.rank] &&
+	    fds[text.rank] < 0) {
 		fds[text.rank] = fd;
 		return 1;
 	}
 	if (fd >= 0)
 		close(fd);
+	if (!proven)
+		return 0;
 	errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
 	return -1;
 }

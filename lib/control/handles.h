@@ -3,8 +3,6 @@
 #ifndef GIN_LIB_HANDLES_H
 #define GIN_LIB_HANDLES_H
 
-#include <sys/un.h>
-
 #include "control.h"
 
 /* Touched by collective calls, one at a time. */
@@ -15,26 +13,17 @@ struct handles {
 	uint32_t serial; /* of the current exchange */
 };
 
-/* The address of a rank's socket, as sent to the others. */
-struct handleName {
-	struct sockaddr_un address;
-};
+/*
+ * Step 1: makes a socket, unless this rank is alone on this host. Its name is abstract, follows
+ * from the communicator's key, and ends with the socket.
+ */
+ginResult_t handlesBind(struct handles *h, struct control *control);
 
 /*
- * Step 1: makes a socket, unless this rank is alone on this host. Its name goes to all other ranks
- * of this host.
+ * Step 2, when all ranks have made theirs: connects to `peer`, if it is another rank of this host.
+ * If all ranks take part in a later collective, the sockets of all ranks are connected.
  */
-ginResult_t handlesBind(struct handles *h, struct control *control, struct handleName *name);
-
-/* Step 2: connects to `peer`, if it is another rank of this host. */
-ginResult_t handlesConnect(struct handles *h, int peer, const struct handleName *name);
-
-/*
- * Step 3: removes the name of this rank's socket. A rank that was killed cannot do so: also removes
- * the name of the next rank of this host or, unless all ranks have `opened`, the names of all ranks
- * of this host. Connections stay.
- */
-void handlesUnbind(const struct control *control, int opened);
+ginResult_t handlesConnect(struct handles *h, int peer);
 
 /* Heap of struct handles. */
 size_t handlesBytes(int nRanks);

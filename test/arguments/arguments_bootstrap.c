@@ -10,6 +10,7 @@
 #include "lib/base/identity.h"
 
 #include <limits.h>
+#include <sys/resource.h>
 
 static const ginConfig_t host = {
 	.size = sizeof(ginConfig_t), .device = GIN_DEVICE_NONE, .nRanks = 1};
@@ -270,17 +271,19 @@ static int badSplits(const ginConfig_t *config)
 }
 
 /* One rank cannot make its part: no rank gets a part, of any color. */
-static int badDirectoryOfOne(const ginConfig_t *config)
+static int noDescriptorOfOne(const ginConfig_t *config)
 {
 	ginComm_t comm = openComm(config), part = POISON;
-	int odd = config->rank == 1;
+	int next = dup(0);
+	struct rlimit files;
 
-	if (odd)
-		setenv("TMPDIR", "/no/such/directory", 1);
-	EXPECT_FAILS(ginCommSplit(comm, 0, 0, &part), ginErrorSystem,
-		     "rank 1: ", "/no/such/directory");
+	close(next);
+	EXPECT(!getrlimit(RLIMIT_NOFILE, &files));
+	if (config->rank == 1)
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, files.rlim_max});
+	EXPECT_FAILS(ginCommSplit(comm, 0, 0, &part), ginErrorSystem, "rank 1: ", "ulimit -n");
 	EXPECT(part == POISON);
-	unsetenv("TMPDIR");
+	setrlimit(RLIMIT_NOFILE, &files);
 	EXPECT_SUCCESS(ginCommSplit(comm, GIN_NO_COLOR, 0, &part));
 	EXPECT(!part);
 	EXPECT_SUCCESS(ginCommSplit(comm, 0, 0, &part));
@@ -385,7 +388,7 @@ int main(void)
 	runForks("one wrong rank", 3, badRankOfOne);
 	runThreads("wrong splits", 3, badSplits);
 	runForks("wrong splits", 3, badSplits);
-	runForks("a split that fails on one rank", 3, badDirectoryOfOne);
+	runForks("a split that fails on one rank", 3, noDescriptorOfOne);
 	runForks("nothing stays open", 4, comeAndGo);
 	setenv("GIN_TIMEOUT", "1", 1);
 	expectChild("ids that were used", usedIds);

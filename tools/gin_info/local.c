@@ -190,9 +190,9 @@ static void launcherFacts(FILE *t, const char *bootstrap)
 	 * Variables that are equal on all ranks of a job: a rank's number would split the groups.
 	 */
 	static const char *const variables[] = {
-		"PMIX_NAMESPACE", "PMIX_VERSION",	  "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-		"SLURM_JOB_ID",	  "SLURM_STEP_NUM_TASKS", "TORCHELASTIC_RUN_ID",  "WORLD_SIZE",
-		"TMPDIR",	  "CUDA_VISIBLE_DEVICES"};
+		"PMIX_NAMESPACE",      "PMIX_VERSION",	       "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+		"SLURM_JOB_ID",	       "SLURM_STEP_NUM_TASKS", "TORCHELASTIC_RUN_ID",  "WORLD_SIZE",
+		"CUDA_VISIBLE_DEVICES"};
 	const char *why = bootstrapWhy(bootstrap), *label = "variables";
 
 	addString(t, "launcher", "name", launcherName());
