@@ -20,7 +20,7 @@
 #include "lib/base/socket.h"
 #include "bootstrap.h"
 
-#define ROOT_ADDRESSES 5
+#define ROOT_ADDRESSES 16
 #define ROOT_RANKS (1 << 20) /* most ranks of a communicator */
 
 /* Seconds: programs that make one communicator after another need the root soon. */
@@ -32,7 +32,7 @@
  */
 #define ROOT_MIX_SECONDS 1
 
-/* Address and key of a root. It fits a ginUniqueId_t. */
+/* Address and key of a root. */
 struct rootContact {
 	uint64_t magic;
 	uint64_t hostId; /* a client on the same host tries the loopback interface first */
@@ -41,6 +41,14 @@ struct rootContact {
 	uint16_t addresses;
 	struct netAddress address[ROOT_ADDRESSES];
 };
+
+/*
+ * The bytes of a unique id: a contact, with as many of the addresses as fit. rootFromId() does not
+ * check the contact's magic.
+ */
+#define ROOT_ID_BYTES 128
+void rootToId(const struct rootContact *contact, uint8_t id[ROOT_ID_BYTES]);
+void rootFromId(const uint8_t id[ROOT_ID_BYTES], struct rootContact *contact);
 
 #define ROOT_MAGIC UINT64_C(0x31746f6f726e6967) /* "ginroot1" */
 

@@ -78,9 +78,19 @@ static int resolve(const char *text, struct rootContact *contact, char *why)
 			 error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
 		return -1;
 	}
-	for (struct addrinfo *i = list; i && contact->addresses < ROOT_ADDRESSES; i = i->ai_next)
-		socketAddress(i->ai_addr, &contact->address[contact->addresses++]);
+	for (struct addrinfo *i = list; i && contact->addresses < ROOT_ADDRESSES; i = i->ai_next) {
+		socketAddress(i->ai_addr, &contact->address[contact->addresses]);
+		contact->addresses += !socketIsLinkLocal(&contact->address[contact->addresses]);
+	}
 	freeaddrinfo(list);
+	if (!contact->addresses) {
+		snprintf(why, BOOTSTRAP_WHY,
+			 "GIN_ROOT=%.100s: a link-local address of IPv6, which has no meaning on "
+			 "another host: give the interfaces addresses such as fd00::1/64, or use "
+			 "IPv4",
+			 text);
+		return -1;
+	}
 	contact->port = (uint16_t)atoi(port);
 	return 0;
 }

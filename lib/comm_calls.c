@@ -115,12 +115,11 @@ ginResult_t ginGetUniqueId(ginUniqueId_t *id)
 		return result;
 	if (rootMakeId(&contact, paramText(paramSocketIfname), paramNumber(paramTimeout), why))
 		return fail(ginErrorBootstrap, "%s", why);
-	*id = (ginUniqueId_t){{0}};
-	memcpy(id->bytes, &contact, sizeof(contact));
+	rootToId(&contact, (uint8_t *)id->bytes);
 	return ginSuccess;
 }
 
-_Static_assert(sizeof(struct rootContact) <= sizeof(ginUniqueId_t), "an id holds a contact");
+_Static_assert(sizeof(ginUniqueId_t) == ROOT_ID_BYTES, "an id holds a contact");
 
 ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, int rank, int nRanks,
 			    ginComm_t *comm)
@@ -131,7 +130,7 @@ ginResult_t ginCommInitRank(const ginConfig_t *given, const ginUniqueId_t *id, i
 	errorScope("ginCommInitRank", -1);
 	if (!comm || !id)
 		return fail(ginErrorInvalidArgument, "%s is NULL", comm ? "id" : "comm");
-	memcpy(&contact, id->bytes, sizeof(contact));
+	rootFromId((const uint8_t *)id->bytes, &contact);
 	if (contact.magic != ROOT_MAGIC)
 		return fail(ginErrorInvalidArgument,
 			    "id is not from ginGetUniqueId(): give every rank all bytes of it");

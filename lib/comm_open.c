@@ -142,6 +142,7 @@ static void deriveKey(ginComm_t comm, uint8_t key[AUTH_KEY_BYTES])
 static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 {
 	struct identity me;
+	struct netAddress address;
 	uint8_t key[AUTH_KEY_BYTES];
 	ginResult_t result = meetRanks(comm, &me);
 
@@ -158,6 +159,8 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 		deriveKey(comm, key);
 		result = controlOpen(&comm->control, comm->ranks, key, commFailed, comm);
 	}
+	if (result == ginSuccess && controlOwnAddress(&comm->control, &address))
+		identityProve(&me, &address);
 	memset(me.nonce, 0, sizeof(me.nonce)); /* where it is the key, it is not sent */
 	if (result == ginSuccess && comm->bootstrap->joined)
 		controlWatch(&comm->control, comm->bootstrap->joined(comm->bootstrapState));

@@ -108,6 +108,21 @@ ginResult_t identityMake(struct identity *me)
 	return ginSuccess;
 }
 
+void identityProve(struct identity *me, const struct netAddress *address)
+{
+	unsigned at = 0;
+
+	while (at < me->addresses && memcmp(&me->address[at], address, sizeof(*address)))
+		at++;
+	if (at == IDENTITY_ADDRESSES)
+		at--;
+	else if (at == me->addresses)
+		me->addresses++;
+	memmove(&me->address[1], &me->address[0], at * sizeof(me->address[0]));
+	me->address[0] = *address;
+	me->proven = 1;
+}
+
 void identityBound(struct identity *received)
 {
 	received->host[sizeof(received->host) - 1] = '\0';

@@ -7,7 +7,7 @@
 #include "auth.h"
 #include "socket.h"
 
-#define IDENTITY_ADDRESSES 8
+#define IDENTITY_ADDRESSES 16
 
 struct identity {
 	uint64_t hostId;	       /* identityHostId() */
@@ -18,6 +18,7 @@ struct identity {
 	uint16_t addresses;   /* through which other ranks reach the control plane */
 	uint8_t loopback;     /* ranks of this host reach it through the loopback interface */
 	uint8_t local;	      /* all ranks are on this host */
+	uint8_t proven;	      /* address[0] has carried a connection with another host */
 	uint16_t recoverPort; /* of the datagram socket: see lib/control/recover.h */
 	struct netAddress address[IDENTITY_ADDRESSES];
 };
@@ -30,6 +31,9 @@ uint64_t identityHostId(void);
 
 /* Fills in all members except the ports. */
 ginResult_t identityMake(struct identity *me);
+
+/* This address has carried a connection with another host: it becomes the first one. */
+void identityProve(struct identity *me, const struct netAddress *address);
 
 /*
  * Makes an identity that another rank sent safe to read: the host is text, addresses are counted.

@@ -4,9 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,18 +23,6 @@ union socketAddress {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
 };
-
-static int usable(const struct ifaddrs *i, const char *ifname)
-{
-	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK))
-		return 0;
-	if (*ifname && strcmp(ifname, i->ifa_name))
-		return 0;
-	if (i->ifa_addr->sa_family == AF_INET)
-		return 1;
-	const struct sockaddr_in6 *v6 = (const void *)i->ifa_addr;
-	return i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
-}
 
 void socketAddress(const struct sockaddr *from, struct netAddress *out)
 {
@@ -57,18 +43,10 @@ int socketIsLoopback(const struct netAddress *address)
 	return !memcmp(address->bytes, v6, sizeof(v6));
 }
 
-unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned most)
+int socketIsLinkLocal(const struct netAddress *address)
 {
-	struct ifaddrs *list;
-	unsigned count = 0;
-
-	if (getifaddrs(&list))
-		return 0;
-	for (struct ifaddrs *i = list; i && count < most; i = i->ifa_next)
-		if (usable(i, ifname))
-			socketAddress(i->ifa_addr, &out[count++]);
-	freeifaddrs(list);
-	return count;
+	return address->family == AF_INET6 && address->bytes[0] == 0xfe &&
+	       (address->bytes[1] & 0xc0) == 0x80;
 }
 
 static int closeFailed(int fd)
@@ -147,18 +125,40 @@ void socketPeer(int fd, char *out, size_t bytes)
 		snprintf(out, bytes, "a connection that has ended");
 }
 
-/* Do both ends have one address? An end on another host has an address of its host. */
-static int isWithinHost(int fd)
+/* A listener of IPv6 has IPv4 addresses in this form. */
+static void unmap(struct netAddress *address)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (address->family != AF_INET6 || memcmp(address->bytes, prefix, sizeof(prefix)))
+		return;
+	struct netAddress v4 = {.family = AF_INET};
+	memcpy(v4.bytes, address->bytes + sizeof(prefix), 4);
+	*address = v4;
+}
+
+int socketOwn(int fd, struct netAddress *out)
 {
 	union socketAddress mine = {0}, theirs = {0};
 	socklen_t mineLength = sizeof(mine), theirsLength = sizeof(theirs);
 	struct netAddress here, there;
 
 	if (getsockname(fd, &mine.any, &mineLength) || getpeername(fd, &theirs.any, &theirsLength))
-		return 0;
+		return 1;
 	socketAddress(&mine.any, &here);
 	socketAddress(&theirs.any, &there);
-	return !memcmp(&here, &there, sizeof(here));
+	unmap(&here);
+	*out = here;
+	unmap(&there);
+	return memcmp(&here, &there, sizeof(here)) != 0;
+}
+
+/* Do both ends have one address? An end on another host has an address of its host. */
+static int isWithinHost(int fd)
+{
+	struct netAddress here;
+
+	return !socketOwn(fd, &here);
 }
 
 /*

@@ -12,11 +12,33 @@ struct netAddress {
 	uint8_t bytes[16]; /* network order; AF_INET uses 4 */
 };
 
+/* An address of this host. */
+struct netInterface {
+	struct netAddress address;
+	char name[16]; /* of its interface: IF_NAMESIZE */
+	unsigned flaws;
+};
+
 /*
  * Addresses of this host that other hosts may reach: of interfaces that are up, without loopback
- * and link-local addresses. `ifname` "": every interface. Returns the number, at most `most`.
+ * and link-local IPv6 addresses. Most likely ones first: of the interface that leads to the default
+ * gateway, then of other ones, then of bridges, which may lead to containers alone, then of those
+ * without carrier, then deprecated ones. Returns the number, or -1 with errno; the caller frees
+ * *out.
+ */
+int socketInterfaces(struct netInterface **out);
+
+/*
+ * The first `most` addresses of socketInterfaces(). `ifname` "": every interface. Returns the
+ * number.
  */
 unsigned socketAddresses(const char *ifname, struct netAddress *out, unsigned most);
+
+/*
+ * The address of this end of a connection with another host: returns 0 if the other end has this
+ * address too, and so is on this host.
+ */
+int socketOwn(int fd, struct netAddress *out);
 
 /* The address at the other end, in words. */
 void socketPeer(int fd, char *out, size_t bytes);
@@ -24,6 +46,9 @@ void socketPeer(int fd, char *out, size_t bytes);
 struct sockaddr;
 void socketAddress(const struct sockaddr *from, struct netAddress *out);
 int socketIsLoopback(const struct netAddress *address);
+
+/* Of IPv6: it means something only together with an interface of this host. */
+int socketIsLinkLocal(const struct netAddress *address);
 
 /* As socketListenAt(), at a port that the kernel chooses. */
 int socketListen(const struct netAddress *at, uint16_t *port);

@@ -178,6 +178,17 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 }
 
 /* The thread is not woken for it: it checks after the next message, or a quarter of a second. */
+int controlOwnAddress(struct control *c, struct netAddress *out)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < c->links && !found; i++)
+		found = c->link[i].fd >= 0 && socketOwn(c->link[i].fd, out);
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
 void controlWatch(struct control *c, int fd)
 {
 	pthread_mutex_lock(&c->lock);

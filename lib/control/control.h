@@ -133,6 +133,12 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 			const uint8_t key[AUTH_KEY_BYTES], controlFailure_t onFailure, void *arg);
 
 /*
+ * After controlOpen(): the address of this end of a connection with another host. Returns 0 if the
+ * parent and all children are on this host.
+ */
+int controlOwnAddress(struct control *c, struct netAddress *out);
+
+/*
  * After controlOpen(): the thread watches `fd` for news, unless it is -1. News of a failure ends
  * the communicator on all ranks. lost() must not be called by any other thread.
  */

@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 static const ginConfig_t host = {
 	.size = sizeof(ginConfig_t), .device = GIN_DEVICE_NONE, .nRanks = 1};
@@ -159,19 +160,46 @@ static void badIds(void)
 		EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap, "another secret",
 			       "the id belongs to another job");
 	}
-	memcpy(&contact, &good, sizeof(contact));
+	rootFromId((const uint8_t *)good.bytes, &contact);
 	contact.hostId ^= 1;
 	contact.addresses = 0;
-	memcpy(&id, &contact, sizeof(contact));
+	rootToId(&contact, (uint8_t *)id.bytes);
 	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap,
 		       "no connection to the process that made the id", "0 addresses");
-	memset(contact.address, 0, sizeof(contact.address));
-	contact.addresses = UINT16_MAX; /* more than there is room for */
+	contact.addresses = UINT16_MAX; /* more than there is room for, and no bytes of them */
 	contact.port = 1;
-	memcpy(&id, &contact, sizeof(contact));
+	memcpy(id.bytes, &contact, offsetof(struct rootContact, address));
 	EXPECT_NO_RANK(&host, &id, 0, 1, ginErrorBootstrap,
 		       "no connection to the process that made the id", "port 1");
 	expectAlone(&host, &good);
+}
+
+/* How many of `wanted` addresses does an id hold? The first one is of IPv6 if `v6`, or all are. */
+static unsigned heldBy(unsigned wanted, int v6, int all)
+{
+	struct rootContact contact = {
+		.magic = ROOT_MAGIC, .port = 7, .addresses = (uint16_t)wanted};
+	struct rootContact back;
+	uint8_t id[ROOT_ID_BYTES];
+
+	for (unsigned i = 0; i < wanted; i++) {
+		int is6 = v6 && (all || !i);
+		contact.address[i].family = is6 ? AF_INET6 : AF_INET;
+		memset(contact.address[i].bytes, (int)i + 1, is6 ? 16 : 4);
+	}
+	rootToId(&contact, id);
+	rootFromId(id, &back);
+	EXPECT_EQUAL(back.port, 7);
+	EXPECT(!memcmp(back.address, contact.address, back.addresses * sizeof(back.address[0])));
+	return back.addresses;
+}
+
+static void addressesOfIds(void)
+{
+	EXPECT_EQUAL(heldBy(0, 0, 0), 0);
+	EXPECT_EQUAL(heldBy(ROOT_ADDRESSES, 0, 0), ROOT_ADDRESSES);
+	EXPECT_EQUAL(heldBy(ROOT_ADDRESSES, 1, 0), 16);
+	EXPECT_EQUAL(heldBy(ROOT_ADDRESSES, 1, 1), 5);
 }
 
 /* An id serves one communicator, even one that fails. */
@@ -383,6 +411,7 @@ int main(void)
 	expectChild("wrong ranks", badRanks);
 	expectChild("names that are too long", badNames);
 	expectChild("wrong ids", badIds);
+	expectChild("addresses of ids", addressesOfIds);
 	expectChild("a wrong environment", badEnvironment);
 	runThreads("one wrong rank", 3, badRankOfOne);
 	runForks("one wrong rank", 3, badRankOfOne);

@@ -74,6 +74,10 @@ static void badRoots(void)
 	expectRefused("GIN_ROOT=no-such-host.invalid:5000: ");
 	wanted.root = "[]:5000";
 	expectRefused("GIN_ROOT=[]:5000: ");
+	wanted.root = "[fe80::1%lo]:5000"; /* fe80::1 of another host's interface */
+	wanted.secret = "a secret";
+	expectRefused("GIN_ROOT=[fe80::1%lo]:5000: a link-local address of IPv6");
+	wanted.secret = "";
 	wanted.root = "";
 	expectRefused("GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
 	wanted.root = "127.0.0.1:65535";

@@ -2,7 +2,6 @@
 /* interface.c - the network interface of this host that the proxy's network uses */
 #include "interface.h"
 
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,28 +67,42 @@ static int isOwn(const struct backendHost *host, const struct netAddress *addres
 	return 1;
 }
 
-/* Fills in the interface if it has an address that no other host has. */
-static int takeIfOwn(const struct backendHost *host, const char *name, struct networkInterface *out)
+/* Fills in the interface if the rule allows it, and no other host has its address. */
+static int takeIfOwn(const struct backendHost *host, const struct interfaceRule *rule,
+		     const struct netInterface *one, struct networkInterface *out)
 {
-	struct netAddress address[IDENTITY_ADDRESSES];
-	unsigned count = socketAddresses(name, address, IDENTITY_ADDRESSES);
-
-	for (unsigned a = 0; a < count; a++)
-		if (isOwn(host, &address[a])) {
-			snprintf(out->name, sizeof(out->name), "%s", name);
-			inet_ntop(address[a].family, address[a].bytes, out->address,
-				  sizeof(out->address));
-			return 1;
-		}
-	return 0;
+	if (!allows(rule, one->name) || !isOwn(host, &one->address))
+		return 0;
+	snprintf(out->name, sizeof(out->name), "%s", one->name);
+	inet_ntop(one->address.family, one->address.bytes, out->address, sizeof(out->address));
+	return 1;
 }
 
-/* Returns 1 if an interface of the list fits the rule. */
-static int takeAllowed(const struct backendHost *host, const struct interfaceRule *rule,
-		       const struct if_nameindex *list, struct networkInterface *out)
+/*
+ * The address by which a rank of this host has reached another host; NULL: none has. It is equal
+ * for all ranks of this host.
+ */
+static const struct netAddress *provenAddress(const struct backendHost *host)
 {
-	for (; list->if_name; list++)
-		if (allows(rule, list->if_name) && takeIfOwn(host, list->if_name, out))
+	for (int r = 0; r < host->nRanks; r++)
+		if (host->ranks[r].proven &&
+		    identitySameHost(&host->ranks[r], &host->ranks[host->rank]))
+			return &host->ranks[r].address[0];
+	return NULL;
+}
+
+/* Returns 1 if an interface of the list fits the rule: the proven one, or the first. */
+static int takeAllowed(const struct backendHost *host, const struct interfaceRule *rule,
+		       const struct netInterface *list, int count, struct networkInterface *out)
+{
+	const struct netAddress *proven = provenAddress(host);
+
+	for (int i = 0; proven && i < count; i++)
+		if (!memcmp(&list[i].address, proven, sizeof(*proven)) &&
+		    takeIfOwn(host, rule, &list[i], out))
+			return 1;
+	for (int i = 0; i < count; i++)
+		if (takeIfOwn(host, rule, &list[i], out))
 			return 1;
 	return 0;
 }
@@ -117,13 +130,14 @@ int networkInterfaceFind(const struct backendHost *host, struct networkInterface
 		loopback(out);
 		return 1;
 	}
-	struct if_nameindex *list = if_nameindex();
-	if (!list) {
+	struct netInterface *list = NULL;
+	int count = socketInterfaces(&list);
+	if (count < 0) {
 		snprintf(why, BACKEND_WHY, "cannot list the network interfaces: %m");
 		return 0;
 	}
-	int isTaken = takeAllowed(host, &rule, list, out);
-	if_freenameindex(list);
+	int isTaken = takeAllowed(host, &rule, list, count, out);
+	free(list);
 	if (isTaken)
 		return 1;
 	if (isNamed) { /* a NIC, which the plug-in has to find */

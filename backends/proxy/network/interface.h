@@ -15,9 +15,10 @@ struct networkInterface {
 
 /*
  * The interface that GIN_OFI_INTERFACE names; otherwise one that NCCL_SOCKET_IFNAME allows;
- * otherwise one of the control plane. An address that another host has too, such as a container
- * bridge's, is left out. If all ranks are on this host and GIN_OFI_INTERFACE is unset: loopback.
- * Returns 0, and why, if there is none.
+ * otherwise one of the control plane. Among these, the one by which a rank of this host has reached
+ * another host comes first, then the others in the order of socketInterfaces(). An address that
+ * another host has too, such as a container bridge's, is left out. If all ranks are on this host
+ * and GIN_OFI_INTERFACE is unset: loopback. Returns 0, and why, if there is none.
  */
 int networkInterfaceFind(const struct backendHost *host, struct networkInterface *out, char *why);
 
