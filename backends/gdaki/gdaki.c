@@ -34,16 +34,14 @@ static int reach(const struct backendHost *host, int peer, const void *mine, con
 	(void)peer;
 	memcpy(&here, mine, sizeof(here));
 	memcpy(&there, theirs, sizeof(there));
-	if (here.ethernet != there.ethernet)
-		snprintf(why, BACKEND_WHY,
-			 "one port is on Ethernet and the other on InfiniBand: choose ports by "
-			 "GIN_NIC");
-	else if (here.atomics != there.atomics)
+	if (!rdmaReaches(&here, &there, why))
+		return 0;
+	if (here.atomics != there.atomics)
 		snprintf(why, BACKEND_WHY, "the two NICs have different atomics");
 	else
 		snprintf(why, BACKEND_WHY, "mlx5 NICs, %s",
 			 here.ethernet ? "Ethernet" : "InfiniBand");
-	return here.ethernet == there.ethernet && here.atomics == there.atomics;
+	return here.atomics == there.atomics;
 }
 
 static size_t addressesBytes(int nRanks)

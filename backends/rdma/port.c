@@ -303,6 +303,46 @@ int rdmaProbe(const struct backendHost *host, struct rdmaAddress *address, char 
 	return 1;
 }
 
+static int isIpv4(const struct rdmaAddress *a)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(a->gid, mapped, sizeof(mapped));
+}
+
+/* Two limited members of a partition do not talk. */
+static int sharesPartition(const struct rdmaAddress *a, const struct rdmaAddress *b)
+{
+	return !((a->partition ^ b->partition) & 0x7fff) && (a->partition | b->partition) & 0x8000;
+}
+
+/* What differs; NULL: nothing. A port that needs a global route header may be behind a router. */
+static const char *differenceOf(const struct rdmaAddress *a, const struct rdmaAddress *b)
+{
+	if (a->ethernet != b->ethernet)
+		return "one port is on Ethernet and the other on InfiniBand: choose ports by "
+		       "GIN_NIC";
+	if (a->roceVersion != b->roceVersion)
+		return "one port has a GID of RoCE v1 and the other of RoCE v2: choose by "
+		       "GIN_NIC_GID";
+	if (a->ethernet && isIpv4(a) != isIpv4(b))
+		return "one port has a GID of IPv4 and the other of IPv6: give both an address of "
+		       "one kind, or choose by GIN_NIC_GID";
+	if (!a->ethernet && memcmp(a->gid, b->gid, 8) && !(a->grh && b->grh))
+		return "the ports are in two InfiniBand subnets: choose ports by GIN_NIC";
+	if (!a->ethernet && !sharesPartition(a, b))
+		return "the ports are in two InfiniBand partitions, or both are limited members";
+	return NULL;
+}
+
+int rdmaReaches(const struct rdmaAddress *a, const struct rdmaAddress *b, char why[BACKEND_WHY])
+{
+	const char *difference = differenceOf(a, b);
+
+	snprintf(why, BACKEND_WHY, "%s", difference ? difference : "");
+	return !difference;
+}
+
 ginResult_t rdmaPortOpen(const struct backendHost *host, const char *user, const struct rdma **rdma,
 			 struct rdmaPort **port)
 {

@@ -61,6 +61,12 @@ int portAllowedByNccl(const char *list, const struct rdmaFound *found);
  */
 int rdmaProbe(const struct backendHost *host, struct rdmaAddress *address, char why[BACKEND_WHY]);
 
+/*
+ * Are both ports in one network: of one kind, and with addresses of one kind? 0, and why not.
+ * Symmetric.
+ */
+int rdmaReaches(const struct rdmaAddress *a, const struct rdmaAddress *b, char why[BACKEND_WHY]);
+
 /* Which port this rank takes. `wanted` opens it. */
 struct rdmaChoice {
 	struct rdmaFound found;

@@ -14,7 +14,7 @@
  * calls on one struct rdmaQueues must not overlap. Close an object before the object that it was
  * made with. Closing works in every state, even when the device has failed.
  *
- * nic/ has the files of libgin-rdma.so: port.c (ports), queues.c and path.c (queue pairs), memory.c
+ * nic/ has the files of libgin-rdma.so: port.c (ports), gid.c (their GIDs), queues.c and path.c (queue pairs), memory.c
  * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). In libgin.so, port.c
  * opens libgin-rdma.so and chooses a rank's port and its settings; memory.c registers memory.
  */
@@ -56,11 +56,12 @@ struct rdmaAddress {
 	uint8_t gid[16];
 	uint16_t lid;
 	uint8_t ethernet;
-	uint8_t grh;	  /* 1: the port always needs a global route header */
-	uint8_t mtu;	  /* 1 to 5: 256 to 4096 bytes */
-	uint8_t logReads; /* log2 of the READs and atomics that a queue pair answers at a time */
-	uint8_t atomics;  /* enum rdmaAtomics */
-	uint8_t reserved;
+	uint8_t grh;	     /* 1: the port always needs a global route header */
+	uint8_t mtu;	     /* 1 to 5: 256 to 4096 bytes */
+	uint8_t logReads;    /* log2 of the READs and atomics that a queue pair answers at a time */
+	uint8_t atomics;     /* enum rdmaAtomics */
+	uint8_t roceVersion; /* of the GID; 0 on InfiniBand */
+	uint16_t partition;  /* of InfiniBand: the upper bit is set for full members */
 };
 
 enum rdmaAtomics { rdmaAtomics8 = 1, rdmaAtomicsMasked = 2 /* masked, of 4 and 8 bytes */ };

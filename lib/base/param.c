@@ -78,7 +78,8 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramNicGid] = {.name = "GIN_NIC_GID",
 			 .preset = "",
 			 .meaning = "index in the GID table of the NIC port; "
-				    "default: the best, RoCE v2 and IPv4 first"},
+				    "default: the best of this network namespace, RoCE v2 and IPv4 "
+				    "first"},
 	[paramNicRails] = {.name = "GIN_NIC_RAILS",
 			   .isNumber = 1,
 			   .least = 1,

@@ -2,7 +2,8 @@
 /*
  * mlx5_nic_ports.c - libgin-rdma.so: which ports exist, and which are usable or why not
  *
- * The software device's profile gives the expected ports.
+ * The software device's profile gives the expected ports. EXPECT_PORT=words: the description of
+ * mlx5_0, or the reason why it is not usable, has the words.
  */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
@@ -143,10 +144,24 @@ static int unknown(void)
 	return 0;
 }
 
+static int describedBy(const char *words)
+{
+	struct rdmaFound found[ROOM];
+
+	EXPECT(nic->list(&anyPort, found, ROOM, nicWhy) > 0);
+	EXPECT_HAS(found[0].why, words);
+	EXPECT_EQUAL(found[0].usable, strstr(found[0].why, ", MTU ") != NULL);
+	return 0;
+}
+
 int main(void)
 {
+	const char *words = getenv("EXPECT_PORT");
+
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	nicLoad();
+	if (words)
+		return describedBy(words);
 	if (!nicIsSoftware())
 		return unknown();
 	expectChild("listed", listed);

@@ -156,6 +156,51 @@ static void near(void)
 	printf("ok: near\n");
 }
 
+static struct rdmaAddress roceAt(int version, int isIpv4)
+{
+	struct rdmaAddress a = {.ethernet = 1, .roceVersion = (uint8_t)version};
+
+	if (isIpv4)
+		memcpy(a.gid, (const uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, 1}, 16);
+	else
+		a.gid[0] = 0xfd;
+	return a;
+}
+
+static struct rdmaAddress infinibandAt(uint8_t subnet, uint16_t partition, int grh)
+{
+	return (struct rdmaAddress){.gid = {0xfe, 0x80, [7] = subnet, [15] = 1},
+				    .lid = 1,
+				    .grh = (uint8_t)grh,
+				    .partition = partition};
+}
+
+static void expectReach(struct rdmaAddress a, struct rdmaAddress b, const char *words)
+{
+	char why[BACKEND_WHY] = "?";
+
+	EXPECT_EQUAL(rdmaReaches(&a, &b, why), !*words);
+	EXPECT_HAS(why, words);
+	EXPECT_EQUAL(rdmaReaches(&b, &a, why), !*words);
+}
+
+static void reaching(void)
+{
+	expectReach(roceAt(2, 1), roceAt(2, 1), "");
+	expectReach(roceAt(2, 1), roceAt(2, 0), "a GID of IPv4 and the other of IPv6");
+	expectReach(roceAt(1, 1), roceAt(2, 1), "RoCE v1 and the other of RoCE v2");
+	expectReach(roceAt(2, 1), infinibandAt(0, 0xffff, 0),
+		    "Ethernet and the other on InfiniBand");
+	expectReach(infinibandAt(0, 0xffff, 0), infinibandAt(0, 0x7fff, 0), "");
+	expectReach(infinibandAt(0, 0x7fff, 0), infinibandAt(0, 0x7fff, 0), "both are limited");
+	expectReach(infinibandAt(0, 0xffff, 0), infinibandAt(0, 0x8001, 0),
+		    "two InfiniBand partitions");
+	expectReach(infinibandAt(1, 0xffff, 0), infinibandAt(2, 0xffff, 1),
+		    "two InfiniBand subnets");
+	expectReach(infinibandAt(1, 0xffff, 1), infinibandAt(2, 0xffff, 1), "");
+	printf("ok: reaching\n");
+}
+
 static void tidy(void)
 {
 	char command[128];
@@ -171,6 +216,7 @@ int main(void)
 	none();
 	byNccl();
 	near();
+	reaching();
 	tidy();
 	return 0;
 }

@@ -83,13 +83,14 @@ static uint32_t speedOf(const struct ibv_port_attr *attr)
 	return 0;
 }
 
-/* Ports with equal kinds can talk: one kind of network and of addresses. */
-static uint64_t kindOf(const struct rdmaPort *port)
+/* Ports with equal kinds can talk: the hash, FNV-1a, of their network. */
+static uint64_t kindOf(const char *network)
 {
-	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
-	uint64_t isIpv4 = !memcmp(port->gid.bytes, ipv4, sizeof(ipv4));
+	uint64_t hash = 0xcbf29ce484222325ull;
 
-	return 0x7665726273ull << 8 | isIpv4 << 4 | (uint64_t)port->gid.roceVersion;
+	for (; *network; network++)
+		hash = (hash ^ (unsigned char)*network) * 0x100000001b3ull;
+	return hash;
 }
 
 /* Most bytes of one write or read. */
@@ -103,15 +104,17 @@ static uint64_t pieceOf(const struct rdmaPort *port)
 static void describe(const struct fabric *f, struct fabricAbout *about)
 {
 	const struct rdmaPort *port = f->port;
+	char network[PORT_NETWORK];
 
+	portNetwork(port, network);
 	*about = (struct fabricAbout){.speed = speedOf(&port->attr),
-				      .kind = kindOf(port),
+				      .kind = kindOf(network),
 				      .mostBytes = pieceOf(port),
 				      .ordered = 1,
 				      .immediates = 1,
 				      .pairBytes = sizeof(struct rdmaEnd),
 				      .registersSources = 1};
-	snprintf(about->name, sizeof(about->name), "verbs, %s", portNetwork(port));
+	snprintf(about->name, sizeof(about->name), "verbs, %.24s", network);
 	snprintf(about->interface, sizeof(about->interface), "%.11s:%d",
 		 ibv_get_device_name(port->context->device), port->number);
 }

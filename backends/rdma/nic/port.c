@@ -106,99 +106,6 @@ static int capabilityCheck(const struct nicCapability *c, char *why)
 	return 0;
 }
 
-enum { ENTRIES = 512 };
-
-static int isIpv4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(gid, mapped, sizeof(mapped));
-}
-
-static int isLinkLocal(const uint8_t *gid)
-{
-	if (isIpv4(gid))
-		return gid[12] == 169 && gid[13] == 254;
-	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
-}
-
-/*
- * A larger number is better: RoCE v2 before v1, other addresses before link-local ones, IPv4 before
- * IPv6.
- */
-static int preference(const struct ibv_gid_entry *entry)
-{
-	int v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2;
-
-	if (entry->gid_type == IBV_GID_TYPE_IB)
-		return 1;
-	return 1 + 4 * v2 + 2 * !isLinkLocal(entry->gid.raw) + isIpv4(entry->gid.raw);
-}
-
-static int version(const struct ibv_gid_entry *entry)
-{
-	switch (entry->gid_type) {
-	case IBV_GID_TYPE_ROCE_V1:
-		return 1;
-	case IBV_GID_TYPE_ROCE_V2:
-		return 2;
-	default:
-		return 0;
-	}
-}
-
-/*
- * The entry of index `wanted`, or with -1 the entry of highest preference; among equals the first,
- * which on InfiniBand is entry 0.
- */
-static const struct ibv_gid_entry *best(const struct ibv_gid_entry *entries, ssize_t count,
-					int port, int wanted)
-{
-	const struct ibv_gid_entry *chosen = NULL;
-
-	for (ssize_t i = 0; i < count; i++) {
-		const struct ibv_gid_entry *entry = &entries[i];
-		if (entry->port_num != (uint32_t)port)
-			continue;
-		if (wanted >= 0 && entry->gid_index != (uint32_t)wanted)
-			continue;
-		if (!chosen || preference(entry) > preference(chosen))
-			chosen = entry;
-	}
-	return chosen;
-}
-
-static int gidChoose(struct ibv_context *context, int port, int wanted, struct nicGid *out,
-		     char *why)
-{
-	struct ibv_gid_entry *entries = calloc(ENTRIES, sizeof(*entries));
-
-	if (!entries)
-		return explain(why, "no memory");
-	ssize_t count = ibv_query_gid_table(context, entries, ENTRIES, 0);
-	const struct ibv_gid_entry *chosen = best(entries, count, port, wanted);
-	if (chosen) {
-		out->index = chosen->gid_index;
-		out->roceVersion = version(chosen);
-		memcpy(out->bytes, chosen->gid.raw, sizeof(out->bytes));
-	}
-	free(entries);
-	if (count < 0)
-		return explainErrno(why, (int)-count, "the table of GIDs");
-	if (!chosen && wanted >= 0)
-		return explain(why, "port %d has no GID of index %d: show_gids lists them", port,
-			       wanted);
-	if (!chosen)
-		return explain(why, "port %d has no GID: give its network interface an IP address",
-			       port);
-	return 0;
-}
-
-int gidSameSubnet(const uint8_t *a, const uint8_t *b)
-{
-	return !memcmp(a, b, 8);
-}
-
 static struct ibv_device **portDevices(char *why)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -320,7 +227,7 @@ static int queryPort(struct rdmaPort *p, const struct rdmaWanted *wanted, char *
 		p->mtu = mtuOf(wanted->mtu);
 	if (!p->mtu)
 		return explain(why, "an MTU of %u bytes is too small: 256 at least", wanted->mtu);
-	return gidChoose(p->context, p->number, wanted->gid, &p->gid, why);
+	return gidChoose(p, wanted->gid, why);
 }
 
 static int openObjects(struct rdmaPort *p, char *why)
@@ -392,6 +299,8 @@ void portDescribe(const struct rdmaPort *p, struct rdmaAddress *address,
 				     (p->can.masked ? rdmaAtomicsMasked : 0)),
 	};
 	memcpy(address->gid, p->gid.bytes, sizeof(address->gid));
+	address->roceVersion = (uint8_t)p->gid.roceVersion;
+	address->partition = p->gid.partition;
 	*features = (struct rdmaFeatures){
 		.maxDepth = depth,
 		.maxQueues = 1u << p->can.logQueues,
@@ -407,16 +316,12 @@ struct portListing {
 	int room, count;
 };
 
-const char *portNetwork(const struct rdmaPort *p)
-{
-	static const char *const names[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
-
-	return names[p->gid.roceVersion];
-}
-
 static void describePort(const struct rdmaPort *p, char *text)
 {
-	explain(text, "%s, GID %u, MTU %u%s%s", portNetwork(p), p->gid.index, 128u << p->mtu,
+	char network[PORT_NETWORK];
+
+	portNetwork(p, network);
+	explain(text, "%s, GID %u, MTU %u%s%s", network, p->gid.index, 128u << p->mtu,
 		p->can.masked ? ", 4-byte atomics" : "",
 		p->can.relaxedOrdering ? ", relaxed ordering" : "");
 }

@@ -25,6 +25,7 @@ struct nicGid {
 	uint8_t bytes[16];
 	uint32_t index;
 	int roceVersion; /* 0 on InfiniBand; 1 or 2 */
+	uint16_t partition;
 };
 
 struct rdmaPort {
@@ -42,8 +43,18 @@ struct rdmaPort {
 	struct nicGid gid;
 };
 
-/* "RoCE v2" or "InfiniBand". */
-const char *portNetwork(const struct rdmaPort *port);
+/*
+ * "RoCE v2", "RoCE v2 IPv6", "InfiniBand", or with a subnet or a partition that is not the common
+ * one: ports with equal text may reach each other. It has no comma.
+ */
+#define PORT_NETWORK 48
+void portNetwork(const struct rdmaPort *port, char text[PORT_NETWORK]);
+
+/*
+ * The entry of index `wanted`; or with -1 the best of this network namespace. Fills in port->gid,
+ * or returns -1, and why.
+ */
+int gidChoose(struct rdmaPort *port, int wanted, char *why);
 
 /* Are both GIDs of one InfiniBand subnet? */
 int gidSameSubnet(const uint8_t *a, const uint8_t *b);

@@ -103,7 +103,13 @@ static void gidOfAddress(int device, uint8_t gid[16])
 
 bool fabricGid(int device, uint32_t index, uint8_t gid[16])
 {
+	const struct optionGid *other = index < GIDS ? &options.gids[device][index] : NULL;
+
 	memset(gid, 0, 16);
+	if (other && other->isSet) {
+		memcpy(gid, other->bytes, 16);
+		return !other->isEmpty;
+	}
 	if (index >= (options.roce ? GIDS_ROCE : 1))
 		return false;
 	if (index < 2)
@@ -125,8 +131,8 @@ int fabricByGid(const uint8_t gid[16])
 	uint8_t own[16];
 
 	for (int device = 0; device < options.devices; device++)
-		for (uint32_t index = 0; fabricGid(device, index, own); index++)
-			if (!memcmp(own, gid, 16))
+		for (uint32_t index = 0; index < GIDS; index++)
+			if (fabricGid(device, index, own) && !memcmp(own, gid, 16))
 				return device;
 	return -1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "options.h"
 
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,35 @@ static bool takeNumber(const char *word, const char *name, uint32_t numbers[DEVI
 	return true;
 }
 
+/* INDEX:[ADDRESS][%INTERFACE][/DEVICE]; without an address, the entry is empty. */
+static bool takeGid(const char *word)
+{
+	struct optionGid gid = {.isSet = true};
+	char address[INET6_ADDRSTRLEN] = "", v4[16], *rest;
+
+	if (strncmp(word, "gid=", 4))
+		return false;
+	uint32_t index = (uint32_t)strtoul(word + 4, &rest, 10);
+	if (*rest != ':' || index >= GIDS)
+		return false;
+	size_t length = strcspn(++rest, "%/");
+	snprintf(address, sizeof(address), "%.*s", (int)length, rest);
+	rest += length;
+	gid.isEmpty = !length;
+	if (length && inet_pton(AF_INET6, address, gid.bytes) != 1) {
+		if (inet_pton(AF_INET, address, v4) != 1)
+			return false;
+		memset(gid.bytes + 10, 0xff, 2);
+		memcpy(gid.bytes + 12, v4, 4);
+	}
+	if (*rest == '%')
+		gid.interface = (uint32_t)strtoul(rest + 1, &rest, 10);
+	for (int i = 0; i < DEVICES_MAX; i++)
+		if (*rest != '/' || atoi(rest + 1) == i)
+			options.gids[i][index] = gid;
+	return true;
+}
+
 uint8_t optionsMtu(int device)
 {
 	uint32_t bytes = options.mtu[device];
@@ -62,7 +92,8 @@ uint8_t optionsMtu(int device)
 
 static void profileWord(const char *word)
 {
-	if (takeNumber(word, "mtu", options.mtu) || takeNumber(word, "reads", options.reads))
+	if (takeNumber(word, "mtu", options.mtu) || takeNumber(word, "reads", options.reads) ||
+	    takeGid(word))
 		return;
 	if (!strcmp(word, "cx6"))
 		options.generation = 6;
@@ -90,7 +121,7 @@ static void profileWord(const char *word)
 
 void optionsWords(const char *words, void (*take)(const char *word))
 {
-	char copy[256], *rest = NULL;
+	char copy[512], *rest = NULL;
 
 	snprintf(copy, sizeof(copy), "%s", words ? words : "");
 	for (char *word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest))

@@ -8,6 +8,15 @@
 
 #include "mlx5/dev/device/device.h"
 
+#define GIDS 8 /* entries of a port's table, at most */
+
+/* An entry of a GID table that is not the usual one. */
+struct optionGid {
+	bool isSet, isEmpty;
+	uint8_t bytes[16];
+	uint32_t interface; /* number of the network interface */
+};
+
 struct options {
 	char directory[96]; /* of the fabric: where processes meet */
 	int devices;
@@ -15,6 +24,7 @@ struct options {
 	bool masked, narrow;	     /* masked atomics; atomics of 4 bytes */
 	uint32_t mtu[DEVICES_MAX];   /* bytes; 0: 1024 on RoCE, 4096 on InfiniBand */
 	uint32_t reads[DEVICES_MAX]; /* READs and atomics of a queue pair at a time */
+	struct optionGid gids[DEVICES_MAX][GIDS];
 	bool dmabuf, peermem; /* memory of others: by its descriptor; a GPU's by its address */
 	int generation;	      /* ConnectX-6 or -7 */
 	bool polling, trace;

@@ -13,7 +13,7 @@
 #include "mlx5/dev/device/fabric.h"
 #include "mlx5/dev/host/options.h"
 
-enum { GIDS = 8, PKEYS = 1, VERSION_IB = 0, VERSION_ROCE_V1 = 1, VERSION_ROCE_V2 = 2 };
+enum { PKEYS = 1, VERSION_IB = 0, VERSION_ROCE_V1 = 1, VERSION_ROCE_V2 = 2 };
 
 /* No static doorbell registers: the library allocates pages. */
 static const struct mlx5_ib_alloc_ucontext_resp contextAnswer = {
@@ -91,6 +91,7 @@ static bool gidEntry(const struct call *call, uint32_t index, struct ib_uverbs_g
 	*entry = (struct ib_uverbs_gid_entry){
 		.gid_index = index,
 		.port_num = 1,
+		.netdev_ifindex = options.gids[call->device->index][index].interface,
 		.gid_type = !options.roce ? VERSION_IB
 			    : index % 2	  ? VERSION_ROCE_V2
 					  : VERSION_ROCE_V1,
