@@ -78,6 +78,11 @@ struct transportOps {
 	ginResult_t (*pair)(void *state, uint32_t index, int peer, void *pair);
 	ginResult_t (*connect)(void *state, uint32_t index, int peer, const void *address,
 			       const void *pair);
+	/*
+	 * When the lanes of all ranks are connected: fails if this rank and a peer do not reach
+	 * each other. NULL: not needed.
+	 */
+	ginResult_t (*meet)(void *state);
 
 	/*
 	 * As the calls of struct backendOps. Offers are of struct proxyOffer. On an error *link may

@@ -160,7 +160,7 @@ static size_t servesBytes(size_t nRanks)
 
 /*
  * Shared memory is always open. Over a network, ranks search, then exchange the addresses of their
- * lanes, and agree.
+ * lanes, and agree that these are connected, and that they reach each other.
  */
 void transportsPlan(struct plan *plan)
 {
@@ -177,7 +177,7 @@ void transportsPlan(struct plan *plan)
 	if (plan->network == planConnected)
 		planAdd(plan,
 			(struct planExchange){planStart, 1, 0, lanes * sizeof(struct rdmaEnd)});
-	planAdd(plan, (struct planExchange){planStart, 1, 0, 0});
+	planAdd(plan, (struct planExchange){planStart, 2, 0, 0});
 }
 
 static int servesAny(const struct proxyTransports *t, int transport)
@@ -346,7 +346,11 @@ static ginResult_t exchangeEnds(struct proxyTransports *t, const char *call, gin
 	mine = host->allgather(host->core, call, mine, x->own, x->all, x->addressBytes);
 	if (x->pairBytes)
 		mine = host->alltoall(host->core, call, mine, x->ownPairs, x->pairs, x->pairBytes);
-	return mine == ginSuccess && inUse ? connectLanes(t, x) : mine;
+	if (mine == ginSuccess && inUse)
+		mine = connectLanes(t, x);
+	mine = host->allgather(host->core, call, mine, NULL, NULL, 0);
+	return mine == ginSuccess && inUse ? transportNetwork.meet(t->state[TRANSPORT_NETWORK])
+					   : mine;
 }
 
 ginResult_t transportsConnect(struct proxyTransports *t, const char *call)

@@ -14,9 +14,10 @@
  * calls on one struct rdmaQueues must not overlap. Close an object before the object that it was
  * made with. Closing works in every state, even when the device has failed.
  *
- * nic/ has the files of libgin-rdma.so: port.c (ports), gid.c (their GIDs), queues.c and path.c (queue pairs), memory.c
- * (keys, umems), explain.c (error sentences), rdma.c (the exported struct). In libgin.so, port.c
- * opens libgin-rdma.so and chooses a rank's port and its settings; memory.c registers memory.
+ * nic/ has the files of libgin-rdma.so: port.c (ports), gid.c (their GIDs), queues.c and path.c
+ * (queue pairs), memory.c (keys, umems), explain.c (error sentences), rdma.c (the exported struct).
+ * In libgin.so, port.c opens libgin-rdma.so and chooses a rank's port and its settings; memory.c
+ * registers memory.
  */
 #ifndef GIN_BACKENDS_RDMA_H
 #define GIN_BACKENDS_RDMA_H

@@ -43,7 +43,8 @@ struct proxyBlob {
 	uint32_t speed; /* Mb/s; 0: not known */
 	uint64_t networkKind, networkId;
 	char name[32], interface[16];
-	char plugin[8]; /* the network's name in GIN_TRANSPORT */
+	char plugin[8];	     /* the network's name in GIN_TRANSPORT */
+	uint8_t address[16]; /* of IPv6, or IPv4 in its form, for reports; 0: none */
 };
 
 _Static_assert(sizeof(struct proxyBlob) <= BACKEND_BLOB, "it travels as the backend's blob");

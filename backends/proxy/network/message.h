@@ -37,7 +37,8 @@ enum messageKind {
 	messageValue = 4,  /* the bytes of a putValue */
 	messageLanded = 5, /* data is in a landing slot of the receiver */
 	messageFetch = 6,  /* the sender wants data in a get slot */
-	messagePut = 7	   /* a word, and the few bytes that it covers */
+	messagePut = 7,	   /* a word, and the few bytes that it covers */
+	messageMeet = 8	   /* proves that the sender reaches the receiver: meet.c */
 };
 
 /* Bytes of the longest value in a message. */

@@ -213,6 +213,16 @@ static ginResult_t networkConnect(void *state, uint32_t index, int peer, const v
 	return ginSuccess;
 }
 
+static ginResult_t networkMeet(void *state)
+{
+	struct networkTransport *t = state;
+	ginResult_t result = ginSuccess;
+
+	for (uint32_t i = 0; i < t->scope->lanes && result == ginSuccess; i++)
+		result = networkMeetLane(t->lane[i]);
+	return result;
+}
+
 static void *networkLaneOf(void *state, uint32_t index)
 {
 	struct networkTransport *t = state;
@@ -357,6 +367,7 @@ const struct transportOps transportNetwork = {
 	.address = networkAddress,
 	.pair = networkPair,
 	.connect = networkConnect,
+	.meet = networkMeet,
 	.lane = networkLaneOf,
 	.order = networkOrder,
 	.windowOffer = networkWindowOffer,

@@ -91,6 +91,12 @@ void networkDrain(void *lane);
 void networkStop(void *lane);
 void networkLaneFree(struct networkLane *lane);
 
+/*
+ * meet.c: waits until this rank and the peers of the lane reach each other. The ranks have agreed
+ * that all lanes are connected.
+ */
+ginResult_t networkMeetLane(struct networkLane *lane);
+
 /* Makes the channel of a peer. NULL: there is no memory, and the peer is lost. */
 struct messageChannel *networkChannelOpen(struct networkLane *lane, uint32_t rank);
 

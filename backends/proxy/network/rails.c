@@ -44,6 +44,16 @@ int networkWant(const struct backendHost *host, const char *name, struct rdmaRai
 	return networkInterfaceFind(host, &out->interface, why);
 }
 
+/* IPv6, or IPv4 in its form. */
+static void keepAddress(const char *text, uint8_t out[16])
+{
+	memset(out, 0, 16);
+	if (inet_pton(AF_INET, text, out + 12) == 1)
+		memset(out + 10, 0xff, 2);
+	else
+		inet_pton(AF_INET6, text, out);
+}
+
 static int tryRail(const struct backendHost *host, const char *name, struct rdmaRail rail,
 		   struct networkFound *out, char *why)
 {
@@ -58,6 +68,7 @@ static int tryRail(const struct backendHost *host, const char *name, struct rdma
 	if (calls->probe(&want.fabric, &out->about, why))
 		return 0;
 	want.fabric.provider = out->about.provider;
+	keepAddress(want.fabric.address, out->address);
 	out->reachesGpu = (uint8_t)networkGpuTry(host->device, calls, &want.fabric, out->gpu);
 	return 1;
 }

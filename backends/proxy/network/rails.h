@@ -28,6 +28,7 @@ struct networkFound {
 	struct fabricAbout about; /* with the speed of all rails */
 	uint8_t rails;
 	uint8_t reachesGpu;
+	uint8_t address[16];  /* as struct proxyBlob */
 	char gpu[FABRIC_WHY]; /* how the network reaches GPU memory, or why it does not */
 };
 

@@ -554,6 +554,8 @@ void networkReceive(struct networkLane *lane, const unsigned char *bytes, uint32
 	if (length < MESSAGE_SHORT || length > sizeof(m))
 		return;
 	memcpy(&m, bytes, length);
+	if (m.kind == messageMeet) /* once more */
+		return;
 	if (m.rank >= (uint32_t)lane->scope->host->nRanks || !lane->scope->serves[m.rank])
 		return;
 	struct networkPeer *peer = &lane->peer[m.rank];

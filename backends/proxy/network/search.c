@@ -53,6 +53,7 @@ static void describeNetwork(struct proxyBlob *blob, const char *name,
 	blob->speed = about->speed;
 	memcpy(blob->name, about->name, sizeof(blob->name));
 	memcpy(blob->interface, about->interface, sizeof(blob->interface));
+	memcpy(blob->address, found->address, sizeof(blob->address));
 	if (blob->rails > 1)
 		snprintf(blob->interface, sizeof(blob->interface), "%.12s +%u", about->interface,
 			 networkRails(blob) - 1);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_network_meet.c - two hosts with two ranks each: which ranks greet each other, and what a
+ * rank says when a peer does not hear, does not answer, or is lost
+ */
+#include "backends/proxy/network/network.h"
+
+#include "expect.h"
+
+enum { RANKS = 4, ME = 1, PEER = 3, MOST = 8 };
+
+static const char hosts[] = "aabb";
+
+static struct {
+	uint8_t op[RANKS][4]; /* what this rank has sent */
+	int sent[RANKS];
+	struct fabricEvent event[MOST];
+	int events, taken, busy;
+	int greets, answers; /* does the peer? */
+} net;
+
+static void arrive(uint32_t rank, uint8_t op)
+{
+	const struct message m = {.kind = messageMeet, .op = op, .rank = rank};
+	struct fabricEvent *event = &net.event[net.events++];
+
+	*event = (struct fabricEvent){.kind = fabricMessage, .bytes = MESSAGE_SHORT};
+	memcpy(event->message, &m, MESSAGE_SHORT);
+}
+
+/* The first call finds no room. A greeting is answered, after the peer's own one. */
+static int fakeSend(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
+{
+	struct message m = {.kind = 0};
+
+	(void)end;
+	if (net.busy)
+		return net.busy--, fabricBusy;
+	memcpy(&m, message, bytes);
+	EXPECT_EQUAL(m.kind, messageMeet);
+	EXPECT_EQUAL(m.rank, ME);
+	EXPECT(net.sent[peer] < 4);
+	net.op[peer][net.sent[peer]++] = m.op;
+	if (m.op == 1 && net.greets)
+		arrive((uint32_t)peer, 1);
+	if (m.op == 1 && net.answers)
+		arrive((uint32_t)peer, 2);
+	return fabricOk;
+}
+
+static int fakePoll(struct fabricEnd *end, struct fabricEvent *events, int most)
+{
+	(void)end, (void)most;
+	if (net.taken == net.events)
+		return 0;
+	*events = net.event[net.taken++];
+	return 1;
+}
+
+static const void *blobOf(void *core, int rank, uint32_t route)
+{
+	static struct proxyBlob blob;
+
+	(void)core, (void)route;
+	blob = (struct proxyBlob){.hasNetwork = 1,
+				  .name = "fake",
+				  .interface = "eth0",
+				  .plugin = "fake",
+				  .address = {[10] = 0xff, 0xff, 10, 0, 0}};
+	blob.address[15] = (uint8_t)(hosts[rank] - 'a' + 1);
+	return &blob;
+}
+
+static int hasFailed(void *core)
+{
+	(void)core;
+	return 0;
+}
+
+static ginResult_t meet(void)
+{
+	static const struct fabricCalls calls = {.send = fakeSend, .poll = fakePoll};
+	static const uint8_t serves[RANKS] = {1, 0, 1, 1};
+	struct identity ranks[RANKS] = {{.hostId = 0}};
+	const struct backendHost host = {.rank = ME,
+					 .nRanks = RANKS,
+					 .ranks = ranks,
+					 .blob = blobOf,
+					 .hasFailed = hasFailed};
+	const struct transportScope scope = {.host = &host, .serves = serves, .lanes = 1};
+	struct networkLane *lane = calloc(1, sizeof(*lane) + RANKS * sizeof(lane->peer[0]));
+
+	for (int r = 0; r < RANKS; r++) {
+		ranks[r].hostId = (uint64_t)hosts[r];
+		snprintf(ranks[r].host, sizeof(ranks[r].host), "host-%c", hosts[r]);
+		lane->peer[r].address = (uint64_t)r;
+	}
+	lane->scope = &scope;
+	lane->fabric = &calls;
+	ginResult_t result = networkMeetLane(lane);
+	free(lane);
+	for (int r = 0; r < RANKS; r++)
+		EXPECT(r == PEER || !net.sent[r]);
+	return result;
+}
+
+static void expectFails(const char *words)
+{
+	EXPECT(meet() != ginSuccess);
+	EXPECT_HAS(ginGetLastError(), words);
+	EXPECT_HAS(ginGetLastError(), "set GIN_OFI_INTERFACE on both hosts");
+}
+
+/* Others may send what they like: a stranger, and the same message twice. */
+static void heard(void)
+{
+	net.greets = net.answers = net.busy = 1;
+	arrive(77, 1);
+	arrive(0, 2);
+	arrive(PEER, 1);
+	EXPECT_SUCCESS(meet());
+	EXPECT_EQUAL(net.sent[PEER], 2);
+	EXPECT(net.op[PEER][0] == 1 && net.op[PEER][1] == 2);
+}
+
+static void silent(void)
+{
+	expectFails("rank 3 (host host-b, eth0 10.0.0.2) does not reach rank 1 (host host-a, eth0 "
+		    "10.0.0.1) by fake: no message came within 1 s");
+}
+
+static void deaf(void)
+{
+	net.greets = 1;
+	expectFails("rank 1 (host host-a, eth0 10.0.0.1) does not reach rank 3 (host host-b");
+	EXPECT_EQUAL(net.sent[PEER], 2);
+}
+
+static void lost(void)
+{
+	net.event[net.events++] =
+		(struct fabricEvent){.kind = fabricLost, .peer = PEER, .why = "no route to host"};
+	expectFails("does not reach rank 3 (host host-b, eth0 10.0.0.2) by fake: no route to host");
+}
+
+int main(void)
+{
+	setenv("GIN_TIMEOUT", "1", 1);
+	setenv("GIN_LOG", "none", 1);
+	expectChild("both hear", heard);
+	expectChild("a peer is silent", silent);
+	expectChild("a peer does not hear", deaf);
+	expectChild("a peer is lost", lost);
+	return expectFailures != 0;
+}
