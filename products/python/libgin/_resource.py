@@ -11,22 +11,30 @@ class Resource:
     """Belongs to a communicator. close() is collective, so the garbage collector never calls it.
 
     Where C takes an address or a number, `int(resource)` is the handle; ctypes and Triton take the
-    object.
+    object. Triton calls data_ptr() twice in each launch.
     """
 
     kind = ""
     is_open = False
     _comm: Any = None
+    _handle = 0
+    # The object as an argument of launches by libgin.cute and libgin.cupy. The first launch makes it.
+    _pointers: Any = None
+    _value: Any = None
 
-    def _opened(self, comm):
-        self._comm, self.is_open = comm, True
+    def _opened(self, comm, handle):
+        self._comm, self._handle, self.is_open = comm, handle, True
+        comm._resources.add(self)
+
+    def data_ptr(self) -> int:
+        if self.is_open:
+            return self._handle
+        raise ValueError(f"the {self.kind} is closed")
 
     @property
     def handle(self) -> int:
-        raise NotImplementedError
-
-    def data_ptr(self) -> int:
-        return self.handle
+        """The number that device calls in C take."""
+        return self.data_ptr()
 
     def __int__(self) -> int:
         return self.handle
@@ -55,10 +63,8 @@ class Resource:
 
     def close(self) -> None:
         """Collective, unless the communicator is closed. A second call does nothing."""
-        if not self.is_open:
-            return
-        self.is_open = False
-        if self._comm.is_open:
+        if self.is_open:
+            self.is_open = False
             self._release()
 
     def __enter__(self: _Resource) -> _Resource:
@@ -79,5 +85,5 @@ class Resource:
         if not self.is_open:
             return
         with self._comm._ending:
-            if self._comm.is_open:
+            if self.is_open:  # the communicator's end closes it
                 self._drop()

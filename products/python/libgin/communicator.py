@@ -12,6 +12,7 @@ from typing import Any
 from . import _abi, _arguments, memory
 from ._interrupt import interruptible, poll
 from ._library import call, failure, load
+from ._resource import Resource
 from .device import DeviceCommunicator
 from .errors import GinError
 from .records import BackendInfo, CommunicatorInfo, PeerInfo, query
@@ -163,7 +164,7 @@ class Communicator:
     def _opened(self, handle):
         self._handle = handle
         self._ending = threading.RLock()  # the collector may drop a window while this thread closes
-        self._windows: weakref.WeakSet[Window] = weakref.WeakSet()
+        self._resources: weakref.WeakSet[Resource] = weakref.WeakSet()
         self._memories: list[Any] = []  # of inherited windows
         self.is_open = True
         self.rank, self.size = self._number("ginCommRank"), self._number("ginCommSize")
@@ -240,7 +241,8 @@ class Communicator:
         """
         excluded = [_arguments.whole("exclude", rank, _arguments.INT32) for rank in exclude]
         ranks = (ctypes.c_int * len(excluded))(*excluded)
-        memories = [window.memory for window in self._windows if window.is_open]
+        windows = [r for r in self._resources if isinstance(r, Window) and r.is_open]
+        memories = [window.memory for window in windows]
         out = ctypes.c_void_p()
         self._collective("ginCommShrink", ranks, len(excluded), ctypes.byref(out))
         part = Communicator._made(out)
@@ -293,7 +295,9 @@ class Communicator:
         if not self.is_open:
             return
         with self._ending:
-            self.is_open = False  # ginCommDestroy() frees it, whatever the call returns
+            self.is_open = False  # ginCommDestroy() frees all, whatever the call returns
+            for resource in self._resources:
+                resource.is_open = False
         interruptible(lambda: None, call, "ginCommDestroy", self._handle)
         self._memories.clear()
 

@@ -34,9 +34,12 @@ def value(argument: Any) -> Any:
     """A kernel's argument: a window's or device communicator's struct by value, else as given."""
     if not isinstance(argument, Resource):
         return argument
-    data = bytes(argument.struct)
-    # CuPy passes an array of one element by value.
-    return np.frombuffer(data, dtype=np.dtype((np.void, len(data))))
+    argument.data_ptr()  # raises if it is closed
+    if argument._value is None:
+        data = bytes(argument.struct)
+        # CuPy passes an array of one element by value.
+        argument._value = np.frombuffer(data, dtype=np.dtype((np.void, len(data))))
+    return argument._value
 
 
 class _Kernel:

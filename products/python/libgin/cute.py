@@ -57,8 +57,11 @@ def _c_pointers(resource):
 
     The cast keeps the number alive.
     """
-    number = ctypes.c_uint64(resource.handle)
-    return [ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)]
+    handle = resource.data_ptr()
+    if resource._pointers is None:
+        number = ctypes.c_uint64(handle)
+        resource._pointers = [ctypes.cast(ctypes.pointer(number), ctypes.c_void_p)]
+    return resource._pointers
 
 
 Resource.__c_pointers__ = _c_pointers

@@ -58,12 +58,7 @@ class DeviceCommunicator(Resource):
             size,
             ctypes.byref(self.struct),
         )
-        self._opened(comm)
-
-    @property
-    def handle(self) -> int:
-        """Its address in the device's memory: the first argument of device calls in C."""
-        return self.struct.self
+        self._opened(comm, self.struct.self)  # its address in the device's memory
 
     def _about(self):
         struct = self.struct

@@ -103,7 +103,7 @@ class _Handles:
 
     @staticmethod
     def prepare_args(ty, val, **_):
-        return ty, val.handle if isinstance(val, Resource) else val
+        return ty, val.data_ptr() if isinstance(val, Resource) else val
 
 
 # numba.typeof() asks for it.

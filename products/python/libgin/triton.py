@@ -16,6 +16,7 @@ With TRITON_INTERPRET=1 the kernels run on host threads, without a GPU. Programs
 the other there, by one thread each: that shows logic, not orders of memory.
 """
 
+import copy
 import functools
 import inspect
 from typing import Any
@@ -153,15 +154,41 @@ def after(pointer: Any, status: Any, align: int = 16, _semantic=None) -> Any:
     return core.multiple_of(pointer, core.constexpr(_plain(align)), _semantic=_semantic)
 
 
+def _linked_binder(create_binder):
+    """What Triton keeps of a kernel for a GPU, with a backend that links libgin_device.bc.
+
+    Triton asks the backend for the options of a compilation only. The option extern_libs of a
+    launch would be compared in each launch.
+    """
+    *kept, backend, binder = create_binder()
+    linked = copy.copy(backend)
+
+    def parse_options(options):
+        libraries = {**dict(options.get("extern_libs") or {}), LIBRARY: paths.bitcode()}
+        return backend.parse_options({**options, "extern_libs": libraries})
+
+    linked.parse_options = parse_options
+    return (*kept, linked, binder)
+
+
 class _Linked(KernelInterface):
-    """A compiled kernel, linked with libgin_device.bc."""
+    """A compiled kernel, linked with libgin_device.bc.
+
+    It is no JITFunction: torch.compile would compile one again, without libgin_device.bc.
+    """
 
     def __init__(self, kernel):
         self.kernel = kernel
         self.__name__, self.__doc__ = kernel.__name__, kernel.__doc__
+        kernel.device_caches.default_factory = functools.partial(
+            _linked_binder, kernel.create_binder
+        )
 
     def run(self, *args, **kwargs):
-        return self.kernel.run(*args, extern_libs={LIBRARY: paths.bitcode()}, **kwargs)
+        return self.kernel.run(*args, **kwargs)
+
+    def __getitem__(self, grid):
+        return self.kernel[grid]
 
     def __getattr__(self, name):
         return getattr(self.kernel, name)

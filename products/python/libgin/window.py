@@ -41,7 +41,7 @@ class Window(Resource):
         flags = _abi.GIN_WINDOW_LOCAL if local else 0
         register = comm._call if local else comm._collective
         register("ginWindowRegister", address or None, nbytes, flags, ctypes.byref(self._window))
-        self._opened(comm)
+        self._opened(comm, self._window.table)
 
     @classmethod
     def _inherited(cls, comm, old):
@@ -50,17 +50,8 @@ class Window(Resource):
         window._window = _abi.ginWindow()
         arguments = old._window, ctypes.byref(window._window)
         call("ginWindowInherited", comm.pointer, *arguments)
-        window._opened(comm)
+        window._opened(comm, window._window.table)
         return window
-
-    def _opened(self, comm):
-        super()._opened(comm)
-        comm._windows.add(self)
-
-    @property
-    def handle(self) -> int:
-        """ginWindow_t.table: the number that device calls in C take."""
-        return self._window.table
 
     def _about(self):
         return f"{self.nbytes} bytes of rank {self._comm.rank}, handle {self.handle:#x}"
@@ -86,7 +77,7 @@ class Window(Resource):
 
     def _abandon(self):
         """Other ranks may write into the memory until they notice: it is kept."""
-        if self.is_open and self._comm.is_open:
+        if self.is_open:
             self._drop()
         self.is_open = False
 

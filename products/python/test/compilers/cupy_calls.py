@@ -7,7 +7,7 @@ import cupy
 from cubin import report
 from cupy.cuda import compiler
 from programs.cupy_ring import SOURCE
-from standin import stand_ins
+from standin import asked_at_launch, stand_ins
 
 import libgin.cupy as gin
 
@@ -15,6 +15,7 @@ import libgin.cupy as gin
 def check_launch():
     """libgin's objects as arguments: arrays of one element, which CuPy passes by value."""
     for resource in stand_ins():
+        assert asked_at_launch(lambda: gin.value(resource)) == {"value", "data_ptr"}
         array = gin.value(resource)
         assert array.size == 1 and array.tobytes() == bytes(resource.struct), array
     assert gin.value(3) == 3

@@ -20,7 +20,7 @@ import cutlass.cute as cute  # noqa: E402
 from cubin import report  # noqa: E402
 from cutlass import Int32, Int64  # noqa: E402
 from programs import cute_ring  # noqa: E402
-from standin import stand_ins  # noqa: E402
+from standin import asked_at_launch, stand_ins  # noqa: E402
 
 import libgin.cute as gin  # noqa: E402
 
@@ -79,7 +79,10 @@ def check_launch():
     dc, window = stand_ins()
     numbers = [Int64(0)] * 4 + [Int32(1)] * 4
     made = cute.compile(cute_ring.launch_ring, dc, window, window, *numbers)
-    pointers, _ = made.generate_execution_args(dc, window, window, *range(8))
+    given = dc, window, window, *range(8)
+    names = asked_at_launch(lambda: made.generate_execution_args(*given))
+    assert names == {"_c_pointers", "data_ptr"}, names
+    pointers, _ = made.generate_execution_args(*given)
     words = [ctypes.cast(pointer, ctypes.POINTER(ctypes.c_int64))[0] for pointer in pointers[:7]]
     assert words == [77, 1234, 1234, 0, 1, 2, 3], words
 

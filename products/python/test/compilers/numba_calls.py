@@ -10,7 +10,7 @@ from cuda.bindings import nvjitlink
 from numba import cuda, types
 from numba.cuda import dispatcher
 from programs.numba_ring import ring
-from standin import stand_ins
+from standin import asked_at_launch, stand_ins
 
 import libgin.numba as gin
 
@@ -79,10 +79,15 @@ def check_launch():
     dc, window = stand_ins()
     kernel = object.__new__(dispatcher._Kernel)
     kernel.extensions, arguments = ring.extensions, []
-    for resource in (dc, window):
-        kind = ring.typeof_pyval(resource)
-        assert kind == HANDLE, kind
-        kernel._prepare_args(kind, resource, 0, [], arguments)
+
+    def launch():
+        arguments.clear()
+        for resource in (dc, window):
+            kind = ring.typeof_pyval(resource)
+            assert kind == HANDLE, kind
+            kernel._prepare_args(kind, resource, 0, [], arguments)
+
+    assert asked_at_launch(launch) == {"prepare_args", "data_ptr"}
     assert [argument.value for argument in arguments] == [77, 1234], arguments
 
 

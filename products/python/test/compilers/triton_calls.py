@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from cubin import report
 from programs import triton_ring
-from standin import StandInGpu, stand_ins
+from standin import StandInGpu, asked_at_launch, stand_ins
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime import driver
@@ -57,6 +57,25 @@ def check_variants():
         assert count == 1, f"{kernel.__name__} is compiled {count} times: a peer's kernel waits"
 
 
+def check_launch():
+    """A launch passes the handles, and asks for nothing that was known when it was compiled."""
+    gpu = StandInGpu("90")
+    driver.set_active(gpu)
+    dc, window = stand_ins()
+    kernel = triton_ring.count[(1,)](dc, *[window] * 3, 5)
+    assert "ginFetchAdd64" in kernel.asm["ptx"], "libgin_device.bc is not linked"
+    names = asked_at_launch(lambda: triton_ring.count[(1,)](dc, *[window] * 3, 5))
+    assert names == {"__getitem__", "data_ptr"}, names
+    assert gpu.launched == [77, 1234, 1234, 1234, 5], gpu.launched
+    window.is_open = False
+    try:
+        triton_ring.count[(1,)](dc, *[window] * 3, 5)
+    except ValueError as error:
+        assert str(error) == "the window is closed", error
+    else:
+        raise AssertionError("a closed window was launched")
+
+
 @triton.jit
 def half_offset(dc, window, words):
     tl.store(words, gin.put(dc, 1, window, 0.5, window, 0, 4))
@@ -76,6 +95,7 @@ def check_wrong():
 
 def main():
     check_variants()
+    check_launch()
     check_wrong()
     for architecture in sys.argv[1:]:
         with report("triton", triton.__version__, architecture) as check:
