@@ -26,6 +26,9 @@ const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted,
 {
 	if (wanted->uniqueId)
 		return &bootstrapUniqueIdOps;
+	/* A caller who says that the rank is alone is not asked again: ranks call when they want. */
+	if (wanted->allgather && wanted->nRanks == 1)
+		return &bootstrapCallerOps;
 	if (!strcmp(wanted->forced, "self"))
 		return &bootstrapSelfOps;
 	if (!strcmp(wanted->forced, "pmix"))

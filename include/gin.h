@@ -60,8 +60,8 @@ typedef struct ginConfig {
 	int device;		  /* CUDA ordinal, GIN_DEVICE_AUTO or GIN_DEVICE_NONE */
 	ginAllgather_t allgather; /* NULL: find the ranks as ginCommInit() says */
 	void *allgatherArg;
-	int rank;	     /* used with allgather only */
-	int nRanks;	     /* used with allgather only */
+	int rank;	     /* with allgather; without it, nonzero values are compared only */
+	int nRanks;	     /* with allgather; without it, values above 1 are compared only */
 	const char *name;    /* at most 47 characters, see ginCommInit(); NULL: "" */
 	const char *backend; /* "gdaki" or "proxy"; GIN_BACKEND overrides it; NULL: any */
 	int copyEngines;     /* 1: a proxy serves direct peers too; GIN_COPY_ENGINE overrides it */
@@ -84,7 +84,7 @@ typedef struct ginConfig {
  *    the ranks);
  *  - otherwise this rank is alone. If a launcher's variables announce several ranks, that is an
  *    error.
- * GIN_BOOTSTRAP forces one of these ways.
+ * GIN_BOOTSTRAP forces one of these ways, unless config->allgather is set and config->nRanks is 1.
  *
  * A process may make several communicators, on different threads concurrently. With PMIx and TCP,
  * communicators with different config->name are independent; communicators with one name must be

@@ -2,6 +2,8 @@
 /* comm.c - the communicators of the process: every call on one begins with commEnter() */
 #include "comm.h"
 
+#include "lib/base/forkguard.h"
+
 static ginComm_t live[64]; /* lists, by a hash of the address */
 static pthread_mutex_t liveLock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -24,6 +26,7 @@ static ginComm_t *liveLink(ginComm_t comm)
 
 void commOpened(ginComm_t comm)
 {
+	comm->forks = forkDepth();
 	pthread_mutex_lock(&liveLock);
 	comm->nextLive = *liveList(comm);
 	*liveList(comm) = comm;
@@ -52,8 +55,12 @@ ginResult_t commEnter(ginComm_t comm, const char *call)
 	int isOpen = comm && isLive(comm);
 
 	errorScope(call, isOpen ? comm->rank : -1);
-	if (isOpen)
+	if (isOpen && comm->forks == forkDepth())
 		return ginSuccess;
+	if (isOpen)
+		return fail(ginErrorInvalidUsage,
+			    "comm is of the parent of this process, which was forked: make "
+			    "another, by ginCommInitRank() for example");
 	return fail(ginErrorInvalidArgument,
 		    comm ? "comm is no communicator: was it destroyed?" : "comm is NULL");
 }

@@ -36,6 +36,7 @@ enum peerLost {
  */
 struct ginComm {
 	int rank, nRanks;
+	unsigned forks; /* forkDepth() of the process that has made it */
 	const struct bootstrapOps *bootstrap;
 	void *bootstrapState;
 	struct identity *ranks; /* [nRanks] */

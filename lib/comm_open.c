@@ -89,13 +89,29 @@ static void keepIdentities(ginComm_t comm, const struct identity *me,
 	comm->ranks[comm->rank] = *me;
 }
 
+/* Without allgather, config.rank and config.nRanks are only compared; 0 of 0 or 1 is not given. */
+static ginResult_t checkFound(ginComm_t comm, const struct bootstrapWanted *wanted)
+{
+	if (wanted->allgather || (!wanted->rank && (wanted->nRanks == 0 || wanted->nRanks == 1)))
+		return ginSuccess;
+	if (wanted->rank == comm->rank && wanted->nRanks == comm->nRanks)
+		return ginSuccess;
+	return fail(ginErrorInvalidArgument,
+		    "config.rank is %d and config.nRanks %d, but this is rank %d of %d (bootstrap "
+		    "%s): set config.allgather too, or call ginCommInitRank()",
+		    wanted->rank, wanted->nRanks, comm->rank, comm->nRanks, comm->bootstrap->name);
+}
+
 /* A rank that cannot go on still takes part, so that no other rank waits for it. */
-static ginResult_t meetRanks(ginComm_t comm, struct identity *me)
+static ginResult_t meetRanks(ginComm_t comm, const struct bootstrapWanted *wanted,
+			     struct identity *me)
 {
 	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC}, root, parent;
 	char why[BOOTSTRAP_WHY] = "";
 	ginResult_t mine = paramCheck();
 
+	if (mine == ginSuccess)
+		mine = checkFound(comm, wanted);
 	gethostname(entry.host, sizeof(entry.host) - 1);
 	if (mine == ginSuccess)
 		mine = allocRanks(comm);
@@ -144,7 +160,7 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 	struct identity me;
 	struct netAddress address;
 	uint8_t key[AUTH_KEY_BYTES];
-	ginResult_t result = meetRanks(comm, &me);
+	ginResult_t result = meetRanks(comm, &start->wanted, &me);
 
 	if (result == ginSuccess && comm->bootstrap->lost)
 		comm->control.news = (struct controlNews){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forkguard.c - connections that children of this process must not keep open */
+/* forkguard.c - what children of this process must not use or keep open */
 #include "forkguard.h"
 
 #include <pthread.h>
@@ -10,6 +10,7 @@ static struct {
 	pthread_mutex_t lock;
 	int *fds;
 	int count, room;
+	unsigned depth;
 } guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -29,6 +30,7 @@ static void inChild(void)
 	for (int i = 0; i < guard.count; i++)
 		close(guard.fds[i]);
 	guard.count = 0;
+	guard.depth++; /* no other thread runs in the child yet */
 	pthread_mutex_unlock(&guard.lock);
 }
 
@@ -47,6 +49,12 @@ static int makeRoom(void)
 	guard.fds = fds;
 	guard.room = room;
 	return 0;
+}
+
+unsigned forkDepth(void)
+{
+	pthread_once(&once, install);
+	return guard.depth;
 }
 
 void forkGuard(int fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forkguard.h - connections that children of this process must not keep open
+ * forkguard.h - what children of this process must not use or keep open
  *
  * The peers of a rank learn of its death by the end of its connections. A child that the rank has
  * forked, to load data for example, would hold them open. So the child closes them after fork().
@@ -13,5 +13,8 @@ void forkGuard(int fd);
 
 /* Closes `fd`, guarded or not. */
 void forkGuardClose(int fd);
+
+/* How many forks lie between this process and the one that called first. */
+unsigned forkDepth(void);
 
 #endif

@@ -111,8 +111,62 @@ static void badRanks(void)
 		EXPECT_NO_COMM(&config, ginErrorInvalidArgument, words);
 	}
 	EXPECT_EQUAL(allgathers, 0); /* no rank had to wait */
-	config.allgather = NULL;
-	expectAlone(&config); /* only with allgather */
+}
+
+/* Numbers without allgather: the rank must not go on as another rank, or alone. */
+static void ranksWithoutAllgather(void)
+{
+	static const int pairs[][2] = {{1, 4}, {0, 4}, {1, 1}, {3, 0}, {0, INT_MIN}};
+	ginConfig_t config = alone;
+	char words[96];
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		config.rank = pairs[i][0];
+		config.nRanks = pairs[i][1];
+		snprintf(words, sizeof(words),
+			 "config.rank is %d and config.nRanks %d, but this is rank 0 of 1",
+			 config.rank, config.nRanks);
+		EXPECT_NO_COMM(&config, ginErrorInvalidArgument, words, "config.allgather");
+	}
+	config.rank = config.nRanks = 0; /* of a struct of zeros */
+	expectAlone(&config);
+}
+
+/* A rank that is alone waits for no other rank of the job. */
+static void aloneInJob(void)
+{
+	static const char *const ways[] = {"tcp", "pmix"};
+	ginConfig_t config = alone;
+
+	config.allgather = countingAllgather;
+	setenv("WORLD_SIZE", "2", 1);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		setenv("GIN_BOOTSTRAP", ways[i], 1);
+		expectAlone(&config);
+	}
+}
+
+static ginComm_t commOfParent;
+
+static void useCommOfParent(void)
+{
+	ginConfig_t config = alone;
+	void *at = POISON;
+
+	EXPECT_FAILS(ginMemAlloc(commOfParent, 64, &at), ginErrorInvalidUsage,
+		     "comm is of the parent of this process");
+	EXPECT_FAILS(ginCommDestroy(commOfParent), ginErrorInvalidUsage, "comm is of the parent");
+	EXPECT(at == POISON);
+	expectAlone(&config);
+}
+
+/* A communicator of one rank has no connection whose end would show it. */
+static void forked(void)
+{
+	commOfParent = openComm(&alone);
+	expectChild("the communicator of a parent", useCommOfParent);
+	expectWorks(commOfParent);
+	closeComm(commOfParent);
 }
 
 /* Rank 1 of what is gathered here is all zeros: it could not start, or has another libgin. */
@@ -539,6 +593,8 @@ int main(void)
 	expectChild("bad sizes of the config", badSizes);
 	expectChild("bad configs", badConfigs);
 	expectChild("bad ranks", badRanks);
+	expectChild("ranks without allgather", ranksWithoutAllgather);
+	expectChild("alone in a job", aloneInJob);
 	expectChild("bad allgathers", badAllgathers);
 	expectChild("launchers without a way", launchers);
 	expectChild("GIN_BOOTSTRAP=self under a launcher", launchersAndSelf);
@@ -549,6 +605,7 @@ int main(void)
 	runForks("bad device of one rank", 3, badDeviceOfOne);
 	runForks("bad queries", 3, badQueries);
 	expectChild("a communicator that was destroyed", destroyed);
+	forked();
 	expectChild("ginGetLastError", lastError);
 	expectChild("ginGetErrorString", errorStrings);
 	runForks("abort, and begin again", 3, abortAndBeginAgain);
