@@ -2,7 +2,7 @@
 #
 # python.mk - what the Python package of python/ needs besides the library
 #
-#   make python         libgin-ffi.so: the device calls of host threads as symbols
+#   make python         libgin-ffi.so: the device calls of host threads as symbols, which check their arguments
 #   make check-python   the tests of the package
 #   make wheel          a wheel for other machines, in BUILD/wheel
 
@@ -16,7 +16,7 @@ $(FFI): products/python/native/ffi.cc
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -fno-exceptions \
-		-fno-rtti -Wl,-soname,$(@F) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) -pthread
+		-fno-rtti -DGIN_DEVICE_CHECKS -Wl,-soname,$(@F) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) -pthread
 
 check-python: deps-check-all
 	$(Q)test/run check-all python

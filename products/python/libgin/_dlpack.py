@@ -3,9 +3,21 @@
 
 import ctypes
 import math
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 CPU, CUDA = 1, 2  # DLDeviceType
+READ_ONLY = 1  # of DLManagedTensorVersioned.flags
 UNSIGNED = 1  # DLDataTypeCode
 
 
@@ -35,6 +47,19 @@ DLManagedTensor._fields_ = [
     ("context", c_void_p),
     ("deleter", Deleter),
 ]
+
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", DLTensor),
+    ]
+
 
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (c_void_p, c_char_p, Destructor)
@@ -67,16 +92,38 @@ for _callback in (_delete, _forget):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
 
 
+def _capsule_of(thing):
+    try:
+        return thing.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a package from before DLPack 1.0
+        return thing.__dlpack__()
+
+
+def _lent_by(thing):
+    """A capsule, the tensor in it, and its flags, which older capsules do not have."""
+    try:
+        lent = _capsule_of(thing)
+    except BufferError as error:  # in an older capsule NumPy lends nothing that is read-only
+        raise ValueError(f"the array does not lend its memory: {error}") from None
+    if not _is_valid(id(lent), b"dltensor_versioned"):
+        return lent, DLTensor.from_address(_pointer_of(lent, b"dltensor")), 0
+    managed = DLManagedTensorVersioned.from_address(_pointer_of(lent, b"dltensor_versioned"))
+    return lent, managed.tensor, managed.flags
+
+
 def span(thing):
-    """Address and bytes of an object with __dlpack__(), which the caller keeps."""
-    lent = thing.__dlpack__()
-    tensor = DLTensor.from_address(_pointer_of(lent, b"dltensor"))
+    """Address, bytes and whether it is read-only, of an object that has __dlpack__().
+
+    The caller keeps the object.
+    """
+    _capsule, tensor, flags = _lent_by(thing)  # the capsule keeps the tensor
     shape = tensor.shape[: tensor.ndim]
     strides = tensor.strides[: tensor.ndim] if tensor.strides else None
     nbytes = math.prod(shape) * tensor.bits * tensor.lanes // 8
+    address = (tensor.data or 0) + tensor.byte_offset
     if nbytes and strides and strides != _contiguous(shape, strides):
         raise ValueError("a window is contiguous memory, and this array is not: copy it first")
-    return (tensor.data or 0) + tensor.byte_offset, nbytes
+    return address, nbytes, bool(flags & READ_ONLY)
 
 
 def _contiguous(shape, strides):

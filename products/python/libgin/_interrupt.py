@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ctrl-C while a collective call waits.
+"""Ctrl-C while a collective call or a kernel on host threads waits.
 
 Python runs signal handlers on the main thread, between bytecodes. The library calls poll() some ten
 times a second while it waits, and so lets them run. What a handler raises cannot pass through C, so
@@ -10,6 +10,8 @@ call, and interruptible() raises the first one.
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 from . import _abi
 from .errors import GinError
@@ -51,6 +53,33 @@ def _wrap_handlers():
 def _restore(handlers):
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def on_helper(abort: Callable[[], None], function: Callable, *arguments) -> Any:
+    """function(*arguments), on a helper thread, so that the main thread runs signal handlers.
+
+    If a handler raises, abort(), which ends the function's waits, and then its exception.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    ended: Future[Any] = Future()
+
+    def main():
+        try:
+            ended.set_result(function(*arguments))
+        except BaseException as error:
+            ended.set_exception(error)
+
+    helper = threading.Thread(target=main, daemon=True)
+    helper.start()
+    try:
+        return ended.result()
+    except BaseException:
+        if not ended.done():
+            abort()
+        raise
+    finally:
+        helper.join()
 
 
 def interruptible(abort: Callable[[], None], function: Callable, *arguments) -> None:

@@ -2,12 +2,23 @@
 """What windows and device communicators have in common."""
 
 import warnings
-from typing import Any, TypeVar
+import weakref
+from typing import Any, NoReturn, TypeVar
 
 _Resource = TypeVar("_Resource", bound="Resource")
 
 
-class Resource:
+class OfThisProcess:
+    """Owns what only this process has: a copy would own it, too, or point to nothing."""
+
+    another = ""  # how to get another one
+
+    def __reduce_ex__(self, protocol) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"a libgin.{name} cannot be copied or pickled: {self.another}")
+
+
+class Resource(OfThisProcess):
     """Belongs to a communicator. close() is collective, so the garbage collector never calls it.
 
     Where C takes an address or a number, `int(resource)` is the handle; ctypes and Triton take the
@@ -18,13 +29,14 @@ class Resource:
     is_open = False
     _comm: Any = None
     _handle = 0
-    # The object as an argument of launches by libgin.cute and libgin.cupy. The first launch makes it.
+    # What libgin.cute and libgin.cupy pass to kernels, made in the first launch.
     _pointers: Any = None
     _value: Any = None
 
     def _opened(self, comm, handle):
         self._comm, self._handle, self.is_open = comm, handle, True
         comm._resources.add(self)
+        by_handle[handle] = self
 
     def data_ptr(self) -> int:
         if self.is_open:
@@ -87,3 +99,6 @@ class Resource:
         with self._comm._ending:
             if self.is_open:  # the communicator's end closes it
                 self._drop()
+
+
+by_handle: weakref.WeakValueDictionary[int, Resource] = weakref.WeakValueDictionary()

@@ -12,13 +12,14 @@ from typing import Any
 from . import _abi, _arguments, memory
 from ._interrupt import interruptible, poll
 from ._library import call, failure, load
-from ._resource import Resource
+from ._resource import OfThisProcess, Resource
 from .device import DeviceCommunicator
 from .errors import GinError
 from .records import BackendInfo, CommunicatorInfo, PeerInfo, query
 from .window import Window
 
 
+opened: weakref.WeakSet["Communicator"] = weakref.WeakSet()  # and not closed
 _COLORS = (_abi.GIN_NO_COLOR, 2**31 - 1)
 
 
@@ -70,7 +71,7 @@ def _text(value):
     return value.encode() if value else None
 
 
-class Communicator:
+class Communicator(OfThisProcess):
     """A group of ranks. Collective: every rank makes one, and every rank closes it.
 
     Without arguments the ranks find each other as ginCommInit(3) says: by PMIx (mpirun, srun), by
@@ -88,6 +89,7 @@ class Communicator:
     size: int
     device_index: int | None
     is_open = False
+    another = "each process makes its own, with id=, rank= and size= for example"
 
     def __init__(
         self,
@@ -103,6 +105,13 @@ class Communicator:
     ):
         if (id is not None or allgather is not None) and (rank is None or size is None):
             raise TypeError("id= and allgather= need rank= and size=")
+        if id is None and allgather is None and (rank is not None or size is not None):
+            raise TypeError(
+                "rank= and size= need id= or allgather=, by which the ranks find each other; "
+                "without rank= and size= they do as ginCommInit(3) says"
+            )
+        if allgather is not None and not callable(allgather):
+            raise TypeError(f"allgather is {allgather!r}: give a function")
         if id is not None and len(id) != ctypes.sizeof(_abi.ginUniqueId):
             raise ValueError(f"id has {len(id)} bytes: give all bytes of unique_id()")
         if rank is not None and size is not None:
@@ -146,6 +155,9 @@ class Communicator:
         get() waits for the key. The key is deleted when all ranks have joined, if the store has
         delete_key(); else each communicator needs a key of its own.
         """
+        for name in ("set", "get"):
+            if not callable(getattr(store, name, None)):
+                raise TypeError(f"a {type(store).__name__} has no {name}(): give a store")
         if rank == 0:
             store.set(key, unique_id().hex())
         found = store.get(key)
@@ -167,6 +179,7 @@ class Communicator:
         self._resources: weakref.WeakSet[Resource] = weakref.WeakSet()
         self._memories: list[Any] = []  # of inherited windows
         self.is_open = True
+        opened.add(self)
         self.rank, self.size = self._number("ginCommRank"), self._number("ginCommSize")
         device = self._number("ginCommDevice")
         self.device_index = None if device == _abi.GIN_DEVICE_NONE else device
@@ -174,9 +187,12 @@ class Communicator:
     @property
     def pointer(self) -> ctypes.c_void_p:
         """The ginComm_t."""
+        self._check_open()
+        return self._handle
+
+    def _check_open(self):
         if not self.is_open:
             raise ValueError("the communicator is closed")
-        return self._handle
 
     def _number(self, name):
         number = ctypes.c_int()
@@ -204,7 +220,10 @@ class Communicator:
 
     def allgather(self, data: bytes) -> list[bytes]:
         """The bytes of all ranks, ordered by rank. Collective. Equal sizes of at most 64 KiB."""
-        data = bytes(data)
+        try:
+            data = memoryview(data).tobytes()
+        except TypeError:
+            raise TypeError(f"data is {data!r}: give bytes") from None
         count = len(data)
         if not count:
             self.barrier()
@@ -254,14 +273,18 @@ class Communicator:
 
         Not collective. Both windows are closed separately.
         """
+        if not isinstance(window, Window):
+            raise TypeError(f"window is {window!r}: give a Window")
         return Window._inherited(self, window)
 
     def alloc(self, nbytes: int) -> memory.Buffer:
         """libgin.alloc() on this communicator's device."""
+        self._check_open()
         return memory.alloc(nbytes, "none" if self.device_index is None else self.device_index)
 
     def alloc_host(self, nbytes: int) -> memory.Buffer:
         """libgin.alloc_host() for this communicator's device."""
+        self._check_open()
         return memory.alloc_host(nbytes, "none" if self.device_index is None else self.device_index)
 
     def register(self, memory: Any, *, local: bool = False) -> Window:
@@ -296,6 +319,7 @@ class Communicator:
             return
         with self._ending:
             self.is_open = False  # ginCommDestroy() frees all, whatever the call returns
+            opened.discard(self)
             for resource in self._resources:
                 resource.is_open = False
         interruptible(lambda: None, call, "ginCommDestroy", self._handle)
@@ -308,6 +332,7 @@ class Communicator:
         return f"<libgin.Communicator: rank {self.rank} of {self.size}, {where}>"
 
     def __enter__(self) -> "Communicator":
+        self._check_open()
         return self
 
     def __exit__(self, kind, error, trace):

@@ -8,6 +8,7 @@ from typing import Any
 from . import _abi, _arguments
 from ._library import call, failure, load
 from ._resource import Resource
+from .errors import CLASSES
 from .records import ErrorRecord, from_struct
 
 ROUTES = {"direct": _abi.ginRouteDirect, "proxy": _abi.ginRouteProxy, "gdaki": _abi.ginRouteGdaki}
@@ -25,6 +26,7 @@ class DeviceCommunicator(Resource):
     """A ginDevComm. Communicator.device() makes it; making and close() are collective."""
 
     kind = "device communicator"
+    another = "each process makes its own by Communicator.device()"
     dtype = "uint8"  # for Triton, which takes the object as a pointer
 
     def __init__(
@@ -80,13 +82,27 @@ class DeviceCommunicator(Resource):
         return dataclasses.replace(from_struct(ErrorRecord, record), sentence=sentence)
 
     def raise_for(self, status: int) -> None:
-        """Raises what the ginResult_t of a device call says; several may be or-ed. 0: returns."""
-        if not int(status):
+        """Raises what the ginResult_t of a device call says; several may be or-ed. 0: returns.
+
+        The sentence is that of error(), or of the communicator's failure, if it is of the status.
+        """
+        status = _arguments.whole("status", status, (0, _arguments.INT32[1]))
+        if not status:
             return
+        for result, sentence in self._failures() if self.is_open else ():
+            if result == status or (status not in CLASSES and result | status == status):
+                raise failure(result, "device call", sentence)
+        several = b"" if status in CLASSES else b"several device calls have failed"
+        raise failure(status, "device call", several)
+
+    def _failures(self):
+        """(result, sentence) of the first failure of a device call, and of the communicator."""
         record = self.error()
-        if record is None:
-            raise failure(int(status), "device call")
-        raise failure(record.result, "device call", record.sentence.encode())
+        if record:
+            yield record.result, record.sentence.encode()
+        result = self._comm._number("ginCommGetAsyncError")
+        if result:
+            yield result, load().ginGetLastError()
 
     def _release(self):
         self._comm._collective("ginDevCommDestroy", ctypes.byref(self.struct))

@@ -8,12 +8,15 @@ communicators that use it, and any thread's garbage collector frees it.
 
 import ctypes
 import math
+import os
+import re
 import threading
 import weakref
 from typing import Any
 
 from . import _abi, _arguments, _dlpack
 from ._library import call, load
+from ._resource import OfThisProcess
 
 _owners: dict[int, ctypes.c_void_p] = {}  # by device: ginComm_t
 _ADDRESSES = (0, 2**64 - 1)
@@ -36,12 +39,22 @@ def _owner(device):
     return _owners[device]
 
 
+def _forget_parent():
+    """In a child of fork(): the communicators are the parent's, and no other thread runs."""
+    global _lock
+    _owners.clear()
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
 def _free(address):
     """Any thread: without a communicator the device is the memory's own."""
     load().ginMemFree(None, address)
 
 
-class Buffer:
+class Buffer(OfThisProcess):
     """Bytes of ginMemAlloc() or ginMemAllocHost(), freed with the last array made of them.
 
     numpy.asarray(), numpy.from_dlpack(), torch.from_dlpack() and cupy.asarray() make arrays of
@@ -49,6 +62,7 @@ class Buffer:
     """
 
     dtype = "uint8"  # for Triton, which takes a Buffer as a pointer
+    another = "copy an array of it, numpy.asarray(buffer).copy() for example, or send its bytes"
 
     def __init__(self, nbytes: int, device: Any = "auto", host: bool = False):
         number = _arguments.resolved(device)
@@ -106,20 +120,31 @@ def alloc_host(nbytes: int, device: Any = "auto") -> Buffer:
     return Buffer(nbytes, device, host=True)
 
 
+def _item_bytes(typestr):
+    """Of an array's elements, which are numbers or text, not references to objects."""
+    found = re.match(r"[<>|=]([biufcmMVSU])(\d+)", typestr)
+    if not found:
+        raise TypeError(f"an array of type {typestr!r} is not memory of numbers")
+    return int(found[2]) * (4 if found[1] == "U" else 1)
+
+
 def _of_interface(thing):
-    """Address and bytes by __cuda_array_interface__ or __array_interface__, or None."""
+    """Address, bytes and whether it is read-only, of an array interface, or None."""
     names = ("__cuda_array_interface__", "__array_interface__")
     interface = next(filter(None, (getattr(thing, name, None) for name in names)), None)
     if interface is None:
         return None
     if interface.get("strides") or not interface.get("data"):
         raise ValueError("a window is contiguous memory, and this array is not: copy it first")
-    item = int(interface["typestr"][2:])
-    return interface["data"][0], math.prod(interface["shape"]) * item
+    address, read_only = interface["data"]
+    return address, math.prod(interface["shape"]) * _item_bytes(interface["typestr"]), read_only
 
 
-def span_of(thing: Any) -> tuple[int, int]:
-    """Address and bytes of a tensor, an array, a Buffer, or of a pair of these numbers."""
+def span_of(thing: Any, written: bool = True) -> tuple[int, int]:
+    """Address and bytes of a tensor, an array, a Buffer, or of a pair of these numbers.
+
+    written: puts may change the memory, so that it must not be read-only.
+    """
     if isinstance(thing, tuple):
         if len(thing) != 2:
             raise ValueError(f"a tuple of {len(thing)} parts is not memory: give (address, bytes)")
@@ -138,4 +163,10 @@ def span_of(thing: Any) -> tuple[int, int]:
         raise TypeError(
             f"a {type(thing).__name__} is neither a tensor, an array, a Buffer nor (address, bytes)"
         )
-    return span
+    *span, read_only = span
+    if written and read_only:
+        raise ValueError(
+            "the array is read-only, and puts would change it: copy it, or register it with "
+            "local=True as a source of puts"
+        )
+    return tuple(span)

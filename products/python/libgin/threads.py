@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from . import _arguments
 from .communicator import Communicator
 from .errors import PeerError
 
@@ -34,15 +35,23 @@ class _Ranks:
         self.board = _Board(size)
         self.results, self.errors = [None] * size, []
         self.size, self.device = size, device
+        self.comms: list[Communicator] = []
         self._function, self._arguments = function, arguments
 
     def main(self, rank):
         try:
             with self._join(rank) as comm:
+                self.comms.append(comm)
                 self.results[rank] = self._function(comm, *self._arguments)
         except BaseException as error:
             self.errors.append(error)
             self.board.abort()
+
+    def abort(self):
+        """Ends all waits."""
+        self.board.abort()
+        for comm in self.comms:
+            comm.abort()
 
     def raise_error(self):
         """The first error, but not a consequence of another rank's."""
@@ -62,7 +71,9 @@ def run_threads(
     """Calls function(communicator, *arguments) on `size` threads, the ranks; returns their results.
 
     After an exception on one rank the waits of the other ranks end; the first exception is raised.
+    Ctrl-C on the main thread ends the waits of all ranks.
     """
+    size = _arguments.whole("size", size, (1, _arguments.INT32[1]))
     ranks = _Ranks(size, function, arguments, device)
     threads = [
         threading.Thread(target=ranks.main, args=(rank,), name=f"rank {rank}")
@@ -70,7 +81,13 @@ def run_threads(
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # of a signal handler
+        ranks.abort()
+        for thread in threads:
+            thread.join()
+        raise
     ranks.raise_error()
     return ranks.results

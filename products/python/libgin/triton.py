@@ -25,7 +25,7 @@ import triton
 from triton.language import core
 from triton.runtime.jit import KernelInterface
 
-from . import _table, host, paths
+from . import _interrupt, _table, host, paths
 
 __all__ = ["after", "jit", "peer_pointer", *_table.ROWS]
 
@@ -69,6 +69,9 @@ def _interpreted(name, result, operands):
 
     function = getattr(host, name)
     numbers = [int(operand.handle.data.item()) for operand in operands]
+    kinds = _table.prototype(name)[1].values()
+    masked = zip(numbers, kinds, strict=True)
+    numbers = [n & 2**64 - 1 if kind in ("ptr", "u64") else n for n, kind in masked]
     value = function(*numbers) or 0
     kind = _TYPES[result]
     array = np.array([value & (1 << kind.primitive_bitwidth) - 1], dtype=np.uint64)
@@ -206,7 +209,8 @@ class _Interpreted:
         def run(*args, **kwargs):
             numbers = [int(a) if hasattr(a, "handle") else a for a in args]
             rest = {k: v for k, v in kwargs.items() if k not in self.OPTIONS}
-            return self.kernel[grid](*numbers, **rest)
+            kernel = functools.partial(self.kernel[grid], *numbers, **rest)
+            return _interrupt.on_helper(lambda: host.abort_waits(args), kernel)
 
         return run
 

@@ -32,10 +32,11 @@ class Window(Resource):
     """
 
     kind = "window"
+    another = "each process registers its own memory"
     dtype = "uint8"  # for Triton, which takes the object as a pointer
 
     def __init__(self, comm: Any, memory: Any, local: bool = False):
-        address, nbytes = (0, 0) if memory is None else span_of(memory)
+        address, nbytes = (0, 0) if memory is None else span_of(memory, written=not local)
         self.memory, self.nbytes, self.local = memory, nbytes, local
         self._window = _abi.ginWindow()
         flags = _abi.GIN_WINDOW_LOCAL if local else 0
@@ -59,6 +60,7 @@ class Window(Resource):
     @property
     def struct(self) -> _abi.ginWindow:
         """The ginWindow_t by value, for kernels in CUDA C++."""
+        self.data_ptr()  # raises if it is closed
         return self._window
 
     def peer_pointer(self, rank: int) -> int | None:

@@ -30,7 +30,10 @@ def output_of(process):
         process.kill()
 
 
-@pytest.mark.parametrize("what", ["init", "barrier", "register", "device", "close", "split"])
+ALONE = "init", "launch", "threads"
+
+
+@pytest.mark.parametrize("what", [*ALONE, "barrier", "register", "device", "close", "split"])
 def test_ctrl_c_ends_a_wait_within_a_second(what):
     process = start(what)
     assert process.stdout.readline() == "waits\n"
@@ -40,7 +43,7 @@ def test_ctrl_c_ends_a_wait_within_a_second(what):
     output = output_of(process)
     assert time.monotonic() - sent < 1, output
     said = [line for line in output.splitlines() if " gin " not in line]
-    assert said == ["KeyboardInterrupt", "the other rank: PeerError"][: 1 + (what != "init")], (
+    assert said == ["KeyboardInterrupt", "the other rank: PeerError"][: 1 + (what not in ALONE)], (
         output
     )
 

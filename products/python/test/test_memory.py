@@ -2,6 +2,7 @@
 """Memory: buffers, arrays of them, their ends."""
 
 import gc
+import re
 import sys
 import threading
 
@@ -69,6 +70,27 @@ def test_the_memory_of_an_array_by_dlpack():
             memory.span_of(OnlyDlpack(wrong))
     with pytest.raises(TypeError, match="a list is neither"):
         memory.span_of([1])
+
+
+def test_a_read_only_array_by_dlpack():
+    array = np.zeros(8)
+    array.flags.writeable = False
+    with pytest.raises(ValueError, match="the array (is read-only|does not lend its memory)"):
+        memory.span_of(OnlyDlpack(array))
+
+
+def test_memory_in_a_child():
+    code = (
+        "import libgin, os, numpy as np\n"
+        "comm = libgin.Communicator(device='none'); libgin.alloc(8, 'none')\n"
+        "if not os.fork():\n"
+        "    np.asarray(libgin.alloc(64, 'none'))[:] = 1\n"
+        "    try: comm.register(None)\n"
+        "    except libgin.InvalidUsageError as error: print('refused:', error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait(); comm.close()"
+    )
+    assert re.search("^refused: .*comm is of the parent of this process", python(code), re.M)
 
 
 def test_no_bytes():

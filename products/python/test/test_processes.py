@@ -34,6 +34,24 @@ def test_gin_root_and_the_proxy(few):
     assert said == expected(few, "proxy", "tcp")
 
 
+@pytest.mark.parametrize("root", [True, False])
+def test_memory_is_not_collective(root):
+    """One rank alone allocates, before and after it has a communicator."""
+    code = (
+        "import libgin, os, sys\n"
+        "first = os.environ['RANK'] == '0'\n"
+        "if first: libgin.alloc(64, 'none')\n"
+        "if len(sys.argv) > 1:\n"
+        "    with libgin.Communicator(device='none') as comm:\n"
+        "        if first: comm.alloc_host(64)\n"
+        "        print(comm.size)"
+    )
+    root = own_launcher() if root else {}
+    settings = {**root, "GIN_BOOTSTRAP": "tcp", "GIN_TIMEOUT": "20"}
+    said = run_processes(2, "-c", code, *root, **settings)
+    assert said == ["2\n" if root else ""] * 2
+
+
 def test_a_store(tmp_path):
     said = run_processes(3, RING, "store", STORE=str(tmp_path))
     assert said == expected(3, "direct", "unique id")

@@ -57,6 +57,36 @@ def test_a_wait_that_times_out():
     libgin.run_threads(2, body)
 
 
+def test_a_status_is_raised_though_another_failed_first():
+    """A wait times out, and may be repeated; then the peer aborts."""
+    waited = threading.Barrier(2)
+
+    def body(comm):
+        def wait():
+            return host.ginWaitSignal(dc, 0, None, 0, 1, host.THREAD, host.seconds(0.05))
+
+        with comm.device() as dc:
+            first = wait()
+            waited.wait(60)
+            if comm.rank == 1:
+                comm.abort()
+            while wait() == first:
+                pass
+            kind, words = [(libgin.PeerError, "rank 1 "), (libgin.AbortedError, "ginCommAbort")][comm.rank]
+            with pytest.raises(kind, match=words):
+                dc.raise_for(wait())
+            with pytest.raises(libgin.TimedOutError, match="signal 0: expected at least 1"):
+                dc.raise_for(first)
+            with pytest.raises(libgin.TimedOutError):
+                dc.raise_for(first | wait())
+            with pytest.raises(libgin.UnsupportedError):
+                dc.raise_for(_abi.ginErrorUnsupported)
+        with pytest.raises(libgin.PeerError):
+            dc.raise_for(_abi.ginErrorPeer)
+
+    libgin.run_threads(2, body)
+
+
 def test_the_default_timeout_and_the_requirements():
     with libgin.Communicator(device="none") as comm:
         with comm.device(contexts=3, signals=7, counters=2, barriers=1, timeout=0.02) as dc:

@@ -5,6 +5,10 @@ Processes as GIN_ROOT, RANK and WORLD_SIZE say. Needs no torch: kernels reach me
 peer_pointer() of their own rank. Set TRITON_INTERPRET=1.
 """
 
+import os
+import signal
+import threading
+
 import numpy as np
 import triton.language as tl
 from words import check_signatures
@@ -65,8 +69,26 @@ def expected(rank, left):
     return {**values, "swap": 50, "signal": 3, "counter": 1, "reset signal": 0, "reset counter": 0}
 
 
+@gin.jit
+def wait(dc):
+    gin.wait_signal(dc, 0, 1)
+
+
+def check_interrupt():
+    """Ctrl-C ends a kernel that waits."""
+    with libgin.Communicator(allgather=lambda own: [own], rank=0, size=1, device="none") as comm:
+        dc = comm.device()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            wait[(1,)](dc)
+        except KeyboardInterrupt:
+            return
+    raise AssertionError("the wait has ended without an exception")
+
+
 def main():
     check_signatures("triton", gin)
+    check_interrupt()
     with libgin.Communicator(device="none") as comm:
         inbox, outbox = (np.asarray(comm.alloc(8 * 128)).view(np.int64) for _ in range(2))
         inbox[:], outbox[:] = 0, 0

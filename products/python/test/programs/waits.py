@@ -7,6 +7,7 @@ import threading
 import time
 
 import libgin
+from libgin import host
 
 WAITS = {
     "barrier": lambda comm: comm.barrier(),
@@ -51,6 +52,25 @@ def wait_in_init():
     wait(lambda: libgin.Communicator(id=made, rank=0, size=2, device="none"))
 
 
+def wait_for_signal(comm):
+    with comm.device() as dc:
+        host.launch(1, 2, host.ginWaitSignal, dc, 0, None, 0, 1, host.CTA, 0)
+
+
+def wait_in_launch():
+    with libgin.Communicator(device="none") as comm:
+        wait(lambda: wait_for_signal(comm))
+        comm.abort()  # the block of the device communicator has done so
+
+
+def wait_in_threads():
+    """All ranks wait in kernels, on threads that get no signal."""
+    wait(lambda: libgin.run_threads(2, wait_for_signal))
+
+
+ALONE = {"init": wait_in_init, "launch": wait_in_launch, "threads": wait_in_threads}
+
+
 def late(made):
     with libgin.Communicator(id=made, rank=1, size=2, device="none") as comm:
         time.sleep(0.4)
@@ -71,8 +91,8 @@ def wait_with_alarm():
 
 
 def main(what):
-    if what == "init":
-        wait_in_init()
+    if what in ALONE:
+        ALONE[what]()
     elif what == "alarm":
         wait_with_alarm()
     else:
