@@ -286,13 +286,16 @@ GIN_FN ginResult_t ginAtomicBy(const ginDevComm *dc, uint32_t context, int peer,
 	return result;
 }
 
-/* ginAtomicBy() that returns the old value; 0 after a failure. */
+/*
+ * ginAtomicBy() that returns the old value. After a failure it is the largest signed number: no item
+ * of a queue of work, and not the value of a word that is free.
+ */
 template <enum ginOp op, class Word>
 GIN_FN Word ginAtomicOld(const ginDevComm *dc, uint32_t context, int peer,
 			 struct ginWindowTable *win, uint64_t off, Word compare, Word value,
 			 uint32_t coop, uint64_t timeout, uint32_t *failed)
 {
-	Word old = 0;
+	Word old = ~Word{0} >> 1;
 	ginResult_t result = ginAtomicBy<op, Word>(dc, context, peer, win, off, compare, value,
 						   &old, coop, timeout);
 

@@ -156,9 +156,9 @@ def barrier(dc, size, rank, stride=1, index=0, coop=CTA, timeout=0):
 
 @_calls("ginFetchAdd64")
 def fetch_add(dc, peer, window, offset, value, context=0, coop=CTA, timeout=0, failed=None):
-    """gin_atomicFetchAdd(3) on 8 bytes, by one thread: the old value.
+    """gin_atomicFetchAdd(3) on 8 bytes, by one thread: the old value, or 2**63 - 1 after a failure.
 
-    failed is the address of a word that gets the status of a failure, or None.
+    failed is the address of a word of 4 bytes that gets the status of a failure, or None.
     """
 
 

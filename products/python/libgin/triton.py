@@ -90,6 +90,8 @@ def _call(name, semantic, **values):
         if value is None:
             value = _table.NO_COUNTER if argument == "counter" else 0
         value = semantic.to_tensor(value)
+        if value.type.is_block():
+            raise TypeError(f"{name}: {argument} is a block: give a scalar")
         if value.dtype.is_floating():
             raise TypeError(f"{name}: {argument} is {value.dtype}: give an integer or a pointer")
         operands.append(semantic.cast(value, kind))

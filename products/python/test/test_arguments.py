@@ -129,6 +129,14 @@ def test_numbers_of_host_calls(comm, given, argument):
             dc.raise_for(statuses[0])
 
 
+def test_an_atomic_that_fails_is_no_item_of_work(objects):
+    dc, window = objects
+    limit = host.THREAD, 0, None
+    assert host.ginFetchAdd64(dc, 0, 0, window, 1 << 40, 1, *limit) == 2**63 - 1
+    assert host.ginCompareSwap32(dc, 0, 0, window, 1 << 40, 0, 1, *limit) == 2**31 - 1
+    assert host.ginFetchAdd64(dc, 0, 0, window, 0, 1, *limit) == 0
+
+
 def test_objects_of_a_closed_communicator():
     comm = libgin.Communicator(device="none")
     window, dc = comm.register(comm.alloc(256)), comm.device()

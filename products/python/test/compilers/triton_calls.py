@@ -81,16 +81,34 @@ def half_offset(dc, window, words):
     tl.store(words, gin.put(dc, 1, window, 0.5, window, 0, 4))
 
 
+@triton.jit
+def two_signals(dc, window, words):
+    tl.store(words, tl.max(gin.wait_signal(dc, tl.arange(0, 2), 1), axis=0))
+
+
+@triton.jit
+def two_words(dc, window, words):
+    tl.store(words + tl.arange(0, 2), gin.put(dc, 1, window, tl.arange(0, 2), window, 0, 4))
+
+
+WRONG = {
+    half_offset: "dstOff is fp32: give an integer or a pointer",
+    two_signals: "where is a block: give a scalar",
+    two_words: "dstOff is a block: give a scalar",
+}
+
+
 def check_wrong():
-    """A number that C would get without its fraction."""
+    """A number that C would get without its fraction, and threads that would make other calls."""
     signature = {"dc": "*u8", "window": "*u8", "words": "*i32"}
-    try:
-        compile(ASTSource(fn=half_offset, signature=signature, constexprs={}), "90")
-    except triton.CompilationError as error:
-        text = str(error) + str(error.__cause__)
-        assert "dstOff is fp32: give an integer or a pointer" in text, text
-    else:
-        raise AssertionError("an offset of 0.5 was compiled")
+    for kernel, words in WRONG.items():
+        try:
+            compile(ASTSource(fn=kernel, signature=signature, constexprs={}), "90")
+        except triton.CompilationError as error:
+            text = str(error) + str(error.__cause__)
+            assert words in text, text
+        else:
+            raise AssertionError(f"{kernel.__name__} was compiled")
 
 
 def main():
