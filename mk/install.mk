@@ -72,9 +72,9 @@ endef
 put-nccl = $(wildcard $(NCCL_LIB))
 take-nccl = yes
 
-# What `make bitcode` has built.
-put-bitcode = $(wildcard $(BITCODE))
-take-bitcode = $(BITCODE)
+# What `make bitcode` and `make bitcode-checks` have built.
+put-bitcode = $(wildcard $(BITCODE) $(BITCODE_CHECKS))
+take-bitcode = $(BITCODE) $(BITCODE_CHECKS)
 
 # libgin-ep: what `make ep` has built.
 define ep-contents

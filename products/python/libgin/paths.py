@@ -10,13 +10,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 INCLUDES = ("/usr/local/include", "/usr/include")
 
 
-def _first(variable: str, paths: Iterable[str], marker: str = "") -> str:
+def _first(variable: str, paths: Iterable[str], marker: str = "", remedy: str = "") -> str:
     forced = os.environ.get(variable)
     tried = [forced] if forced else list(paths)
     for path in tried:
         if os.path.exists(os.path.join(path, marker) if marker else path):
             return path
-    raise FileNotFoundError(f"not found: {', '.join(tried)}. Set {variable}.")
+    raise FileNotFoundError(f"not found: {', '.join(tried)}. Set {variable}{remedy}.")
 
 
 def _beside_library(*names):
@@ -41,7 +41,12 @@ def include_dir() -> str:
 
 
 def bitcode() -> str:
-    """The file libgin_device.bc: device calls in C for every GPU. LIBGIN_BITCODE overrides it."""
+    """The file libgin_device.bc: device calls in C for every GPU. LIBGIN_BITCODE overrides it.
+
+    `make bitcode-checks` makes one whose calls check their arguments.
+    """
     name = "libgin_device.bc"
     installed = _beside_library(name, os.path.join("libgin0", name))
-    return _first("LIBGIN_BITCODE", [os.path.join(_HERE, "lib", name), *installed])
+    paths = [os.path.join(_HERE, "lib", name), *installed]
+    remedy = ", or install clang and LLVM 16 to 19 (Debian: clang-16 llvm-16) and the package again"
+    return _first("LIBGIN_BITCODE", paths, remedy=remedy)

@@ -114,7 +114,7 @@ def test_bitcode_is_found(monkeypatch, tmp_path):
     assert libgin.bitcode() == str(path)
     monkeypatch.setenv("LIBGIN_BITCODE", str(path))
     path.unlink()
-    with pytest.raises(FileNotFoundError, match="Set LIBGIN_BITCODE"):
+    with pytest.raises(FileNotFoundError, match="Set LIBGIN_BITCODE, or install clang and LLVM 16"):
         libgin.bitcode()
 
 
