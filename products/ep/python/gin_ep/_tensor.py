@@ -31,6 +31,11 @@ def is_torch(tensor):
     return torch is not None and isinstance(tensor, torch.Tensor)
 
 
+def wants_gradient(tensor):
+    """Would an operator of torch on the tensor be recorded for a backward?"""
+    return getattr(tensor, "requires_grad", False) and sys.modules["torch"].is_grad_enabled()
+
+
 def kind_of(tensor, what):
     """enum ginEpType of a tensor's elements."""
     kind = _kinds.get(tensor.dtype)

@@ -234,6 +234,7 @@ class Ep:
         wait_cost     [ranks] int64, to which nanoseconds of waiting are added
         out           a Dispatched whose tensors are written, instead of new ones
         """
+        _refuse_gradients(x=x, topk_weights=topk_weights, x_scales=x_scales)
         fp8 = fp8 or x_scales is not None
         made, call = self.calls.dispatch(
             x,
@@ -324,6 +325,7 @@ class Ep:
                       least ready_at; or [own experts] with ready_rows=0
         sms           most blocks of the kernel, so that a GEMM finds free SMs; 0: all
         """
+        _refuse_gradients(x=x, topk_weights=topk_weights, out=out)
         make = self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).rows("bf16"))
         out, call = self.calls.combine(
             x,
@@ -383,6 +385,16 @@ class Ep:
         made = object.__new__(type(self))
         made._make(comm, {**self.config, **changes}, self)
         return made
+
+
+def _refuse_gradients(**tensors):
+    """The results have no gradients: a model would not learn, and nobody would see it."""
+    for name, tensor in tensors.items():
+        if tensor is not None and _tensor.wants_gradient(tensor):
+            raise ValueError(
+                f"{name} requires a gradient, and the call has none: make it in an autograd.Function, as "
+                f"gin_ep_python(7) shows, or in torch.no_grad()"
+            )
 
 
 def _memory_of(handle):

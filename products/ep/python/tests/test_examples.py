@@ -16,10 +16,31 @@ except ImportError:
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", ".."))
 
 
-def example():
-    """The program of the page's EXAMPLES."""
+def of_page(number):
+    """A program of the page: the one in EXAMPLES is the last."""
     with open(os.path.join(ROOT, "products", "ep", "man", "man7", "gin_ep_python.7")) as page:
-        return page.read().split(".Bd -literal -offset indent\n")[1].split(".Ed\n")[0]
+        return page.read().split(".Bd -literal -offset indent\n")[number].split(".Ed\n")[0]
+
+
+def trains(comm, functions, x, topk_idx):
+    """The gradient of x in a layer whose experts double rows, and the output."""
+    import gin_ep
+
+    x = x.clone().requires_grad_()
+    with gin_ep.Ep(comm, experts=4, topk=2, hidden=32, max_tokens=4) as ep:
+        for call in (lambda: ep.dispatch(x, topk_idx), lambda: ep.combine(x, None, topk_idx)):
+            try:
+                call()
+                raise AssertionError("the gradient is lost")
+            except ValueError as error:
+                assert "x requires a gradient" in str(error), error
+        with torch.no_grad():
+            received = ep.dispatch(x, topk_idx)
+            ep.combine(received.x, received, topk_idx)
+        rows, _, handle = functions["Dispatch"].apply(x, ep, topk_idx)
+        out = functions["Combine"].apply(rows * 2, ep, topk_idx, handle)
+        out.backward(torch.arange(4, dtype=torch.bfloat16)[:, None].expand(4, 32))
+    return out.detach(), x.grad
 
 
 # A Buffer that the program does not destroy. Rank 1 raises an exception if the word FAILS is given.
@@ -69,8 +90,22 @@ def torchrun(*program, ranks=2):
 
 
 class Examples(unittest.TestCase):
+    @unittest.skipUnless(torch, "there is no torch")
+    def test_gradients(self):
+        """Each token goes to two experts on two ranks, one expert of token 3 is none."""
+        import gin_ep
+
+        functions = {"torch": torch}
+        exec(of_page(1), functions)
+        x = torch.arange(128, dtype=torch.bfloat16).view(4, 32) % 7
+        topk_idx = torch.tensor([[0, 2], [3, 1], [1, 2], [0, -1]])
+        copies = torch.tensor([4, 4, 4, 2])[:, None]
+        for out, grad in gin_ep.run_threads(2, trains, functions, x, topk_idx):
+            self.assertTrue(torch.equal(out, x * copies))
+            self.assertTrue(torch.equal(grad, (torch.arange(4)[:, None] * copies).expand(4, 32)))
+
     def test_the_manual_page(self):
-        subprocess.run([sys.executable, "-c", example()], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", of_page(-1)], check=True, timeout=60)
 
     @unittest.skipUnless(torch, "there is no torch")
     def test_moe(self):
