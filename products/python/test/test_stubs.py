@@ -52,6 +52,18 @@ def test_stub(root, name):
     assert functions(module.with_suffix(".pyi")) == {**own, **calls}
 
 
+def test_the_page_has_the_calls_of_triton(root):
+    page = (root / "products/python/man/man7/libgin-python.7").read_text()
+    listed = re.search(r"the calls are:\n\.Bd [^\n]*\n(.*?)\.Ed", page, re.S)[1]
+    calls = re.sub(r"\n +", " ", listed).splitlines()
+    for row in _table.ROWS.values():
+        given = [p for p in inspect.signature(row).parameters.values() if p.name != "coop"]
+        none = [p.replace(default=None) if p.default == _table.NO_COUNTER else p for p in given]
+        parameters = (str(p.replace(annotation=p.empty)) for p in none)
+        assert f"{row.__name__}({', '.join(parameters)})" in calls
+    assert len(calls) == len(_table.ROWS) + 2  # and peer_pointer(), after()
+
+
 @pytest.mark.parametrize("name", ["numba", "cute"])
 def test_calls_have_the_names_of_triton(root, name):
     """All three modules have the calls of libgin.triton by equal names and leading arguments."""

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """triton_calls.py ARCH...: compiles put, wait and peer pointer by Triton, without a GPU."""
 
+import re
+import runpy
 import sys
+import tempfile
+import types
+from pathlib import Path
 
 import triton
 import triton.language as tl
@@ -15,6 +20,7 @@ from triton.runtime import driver
 import libgin
 import libgin.triton as gin
 
+ROOT = Path(__file__).resolve().parents[4]
 SIGNATURE = {
     "dc": "*u8",
     "inbox": "*u8",
@@ -91,6 +97,21 @@ def two_words(dc, window, words):
     tl.store(words + tl.arange(0, 2), gin.put(dc, 1, window, tl.arange(0, 2), window, 0, 4))
 
 
+def check_page():
+    """The example of libgin-python(7)."""
+    page = (ROOT / "products/python/man/man7/libgin-python.7").read_text()
+    example = re.search(r"\.Bd [^\n]*\n(import libgin\nimport libgin.torch.*?)\.Ed", page, re.S)[1]
+    for module in "torch", "libgin.torch":
+        sys.modules.setdefault(module, types.ModuleType(module))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "page.py").write_text(example)
+        names = runpy.run_path(str(Path(folder, "page.py")), run_name="page")
+        kernel = names["shift"].kernel
+        signature = dict(zip(kernel.arg_names, ["*u8"] * 3 + ["*i32"] + ["i32"] * 3, strict=True))
+        made = compile(ASTSource(fn=kernel, signature=signature, constexprs={}), "90")
+    assert "ginWaitSignal" in made.asm["ptx"]
+
+
 WRONG = {
     half_offset: "dstOff is fp32: give an integer or a pointer",
     two_signals: "where is a block: give a scalar",
@@ -114,6 +135,7 @@ def check_wrong():
 def main():
     check_variants()
     check_launch()
+    check_page()
     check_wrong()
     for architecture in sys.argv[1:]:
         with report("triton", triton.__version__, architecture) as check:
