@@ -32,12 +32,8 @@ $(NCCL_LIB): $(NCCL_OBJ) $(LINKS) products/nccl/lib/libgin-nccl.map
 $(NCCL_LINKS): $(NCCL_LIB)
 	$(Q)ln -sf $(notdir $(NCCL_LIB)) $@
 
-hash := \#
-
 # nccl-forward FOLDER [UP/]: files that include the headers in FOLDER/UP/gin/compat, by paths relative to themselves
-nccl-forward = mkdir -p $(foreach folder,$(sort $(dir $(NCCL_HEADERS))),$(1)/$(folder)) \
-	$(foreach header,$(NCCL_HEADERS),&& echo '$(hash)include "$(if $(findstring /,$(header)),../)$(2)gin/compat/$(header)"' \
-		>$(1)/$(header))
+nccl-forward = products/nccl/forward $(1) "$(2)" $(NCCL_HEADERS)
 
 # nccl-links FOLDER INCLUDE LIB PLUGINDIR PLUGINS: links to libgin's headers, libraries and plug-ins, all relative. libgin.so looks
 # for a plug-in in the folder that it was loaded from. libnccl.so is a script of the linker, which names both libraries:
@@ -53,7 +49,7 @@ nccl-links = ln -sfn $(2)/gin.h $(1)/include/gin.h && ln -sfn $(2)/gin_device.cu
 
 nccl-up = $(shell realpath -m --relative-to=$(BUILD)/nccl_home/include $(1))
 
-$(NCCL_TREE): products/nccl/nccl.mk $(NCCL_HEADERS:%=$(NCCL_INCLUDE)/gin/compat/%)
+$(NCCL_TREE): products/nccl/nccl.mk products/nccl/forward $(NCCL_HEADERS:%=$(NCCL_INCLUDE)/gin/compat/%)
 	$(call say,TREE,$(BUILD)/nccl_home)
 	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include,$(call nccl-up,$(NCCL_INCLUDE))/) && \
 		$(call nccl-links,$(BUILD)/nccl_home,$(call nccl-up,include),../..,../..,$(PMIX) $(RDMA) $(OFI))

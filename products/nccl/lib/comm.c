@@ -283,10 +283,13 @@ ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *prop
 	ncclCommProperties_t made;
 	int local, proxies;
 
-	if (!comm || !properties || properties->magic != NCCL_API_MAGIC)
-		return ncclFail(ncclInvalidArgument,
-				"ncclCommQueryProperties: comm is NULL, or properties was not "
-				"initialized with NCCL_COMM_PROPERTIES_INITIALIZER");
+	if (!comm || !properties)
+		return ncclFail(ncclInvalidArgument, "ncclCommQueryProperties: %s is NULL",
+				comm ? "properties" : "comm");
+	if (properties->magic != NCCL_API_MAGIC)
+		return ncclFail(ncclInvalidUsage,
+				"ncclCommQueryProperties: initialize the properties with "
+				"NCCL_COMM_PROPERTIES_INITIALIZER");
 	ginResult_t result = lookAtPeers(comm->gin, comm->nRanks, &local, &proxies);
 	if (result != ginSuccess)
 		return ncclFromGin(result);

@@ -48,8 +48,8 @@ static ncclResult_t checkNetwork(const ncclDevCommRequirements_t *r)
 /* Is it a struct of this libgin's headers? */
 static ncclResult_t checkVersion(const ncclDevCommRequirements_t *r)
 {
-	if (!r || r->magic != NCCL_API_MAGIC || r->size != sizeof(*r))
-		return ncclFail(ncclInvalidArgument,
+	if (r->magic != NCCL_API_MAGIC || r->size != sizeof(*r))
+		return ncclFail(ncclInvalidUsage,
 				"ncclDevCommCreate: initialize the requirements with "
 				"NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER of libgin's nccl_device.h");
 	if (r->ginDeviceAbi != GIN_DEVICE_ABI)
@@ -95,6 +95,30 @@ static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
 	if (result == ncclSuccess)
 		result = checkCounts(r);
 	return result == ncclSuccess ? checkNetwork(r) : result;
+}
+
+/*
+ * NCCL 2.28 has no initializer: its programs set the requirements to zeros first. Such a struct
+ * does not tell for which device ABI and routes the program was compiled: all are assumed.
+ */
+static ncclDevCommRequirements_t completed(const ncclDevCommRequirements_t *given)
+{
+	static const ncclDevCommRequirements_t preset = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclDevCommRequirements_t own = *given;
+
+	if (own.magic || own.size)
+		return own;
+	own.size = preset.size;
+	own.magic = preset.magic;
+	own.version = preset.version;
+	if (!own.ginContextCount)
+		own.ginContextCount = preset.ginContextCount;
+	own.ginTrafficClass = preset.ginTrafficClass;
+	own.ginStrongSignalsRequired = preset.ginStrongSignalsRequired;
+	own.ginVaSignalsRequired = preset.ginVaSignalsRequired;
+	own.ginRoutes = preset.ginRoutes;
+	own.ginDeviceAbi = preset.ginDeviceAbi;
+	return own;
 }
 
 static uint32_t atLeastOne(int value)
@@ -303,14 +327,16 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const 
 			       ncclDevComm_t *devComm)
 {
 	struct createArgs args = {.comm = comm, .out = devComm};
-	ncclResult_t result = checkRequirements(requirements);
+	ncclResult_t result;
 
-	if (!comm || !devComm)
+	if (!comm || !devComm || !requirements)
 		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: %s is NULL",
-				comm ? "devComm" : "comm");
-	if (result != ncclSuccess)
+				!comm	   ? "comm"
+				: !devComm ? "devComm"
+					   : "requirements");
+	args.requirements = completed(requirements);
+	if ((result = checkRequirements(&args.requirements)) != ncclSuccess)
 		return result;
-	args.requirements = *requirements;
 	return ncclGroupDo(comm, runCreate, &args, sizeof(args));
 }
 

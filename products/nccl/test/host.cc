@@ -84,7 +84,7 @@ static void properties(const Rank &r)
 	EXPECT(p.ginType != NCCL_GIN_TYPE_NONE && p.ginSupport[p.ginType]);
 	EXPECT(p.nLsaTeams == r.nRanks / ncclTeamLsa(r.comm).nRanks);
 	EXPECT(p.devCommRuntimeVersionSize == sizeof(ncclDevComm));
-	EXPECT_FAILS(ncclCommQueryProperties(r.comm, &wrong), ncclInvalidArgument,
+	EXPECT_FAILS(ncclCommQueryProperties(r.comm, &wrong), ncclInvalidUsage,
 		     "NCCL_COMM_PROPERTIES_INITIALIZER");
 	CHECK(ncclGetVersion(&version));
 	EXPECT(version == NCCL_VERSION_CODE && version >= NCCL_VERSION(2, 30, 7));
@@ -498,6 +498,22 @@ static void trafficClasses(const Rank &r)
 		     "NCCL_CONFIG_INITIALIZER");
 }
 
+/* As programs for NCCL 2.28 do it, which has no initializer. */
+static void requirementsOfZeros(const Rank &r)
+{
+	ncclDevCommRequirements want;
+	ncclDevComm dc;
+
+	memset(&want, 0, sizeof(want));
+	want.lsaBarrierCount = 2;
+	want.ginSignalCount = 3;
+	want.ginForceEnable = true;
+	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
+	EXPECT(dc.ginContextCount == 4 && dc.ginSignalCount >= 3 && dc.rank == r.rank);
+	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	EXPECT(!want.size && !want.magic);
+}
+
 static void refusedDevComms(const Rank &r)
 {
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER, wrong = want;
@@ -505,7 +521,9 @@ static void refusedDevComms(const Rank &r)
 	ncclDevComm dc;
 
 	wrong.magic = 0;
-	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidArgument, "INITIALIZER");
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "INITIALIZER");
+	EXPECT_FAILS(ncclDevCommCreate(r.comm, nullptr, &dc), ncclInvalidArgument,
+		     "requirements is NULL");
 	wrong = want, wrong.ginDeviceAbi++;
 	EXPECT_FAILS(ncclDevCommCreate(r.comm, &wrong, &dc), ncclInvalidUsage, "device ABI");
 	wrong = want, wrong.lsaMultimem = true;
@@ -583,6 +601,7 @@ static void run(const Rank &r)
 	splits(r);
 	memory(r);
 	refusals(r);
+	requirementsOfZeros(r);
 	refusedDevComms(r);
 	typedDevComms(r);
 	trafficClasses(r);

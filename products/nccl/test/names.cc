@@ -83,12 +83,43 @@ static bool endsBySignal(bool multimem)
 	return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
 }
 
+using namespace nccl::utility;
+
+static_assert(divUp(7, 2) == 4 && roundUp(7, 4) == 8 && roundUp(8, 4) == 8 && roundDown(7, 4) == 4,
+	      "any divisor");
+static_assert(alignUp(5u, 4u) == 8 && alignDown(7ull, 4) == 4 && isPow2(64) && !isPow2(96),
+	      "powers of two");
+
+static void arithmetic()
+{
+	alignas(16) static char bytes[32];
+	static const struct {
+		double number;
+	} constant = {1.5};
+	static const uint32_t edges[] = {1,   2,     3,	    5,		7,	   10,
+					 641, 65535, 65536, 0x7fffffff, 0xffffffff};
+
+	EXPECT(alignUp(bytes + 1, size_t{16}) == bytes + 16 &&
+	       alignDown(bytes + 17, size_t{16}) == bytes + 16);
+	EXPECT(rollingLessEq(3u, 3u) && rollingLessEq(0xfffffffeu, 1u) &&
+	       !rollingLessEq(1u, 0xfffffffeu));
+	EXPECT(rollingLessEq(14ull, 1ull, 4) && !rollingLessThan(3u, 3u) &&
+	       rollingLessThan(3u, 4u));
+	for (uint32_t y : edges)
+		for (uint32_t x : edges)
+			EXPECT(idivFast32(x, y, idivRcp32(y)) == x / y &&
+			       imodFast32(x, y, idivRcp32(y)) == x % y);
+	EXPECT(loadConst(&constant).number == 1.5);
+	EXPECT(lane() >= 0 && lanemask_lt() == (1u << lane()) - 1);
+}
+
 int main()
 {
 	ncclComm_t none = NCCL_COMM_NULL;
 	const void *unset = NCCL_CONFIG_UNDEF_PTR;
 
 	EXPECT(!none && !unset);
+	arithmetic();
 	EXPECT(!endsBySignal(false) && endsBySignal(true));
 	puts("nccl names: ok");
 	return 0;

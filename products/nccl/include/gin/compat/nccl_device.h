@@ -16,5 +16,6 @@
 #include "nccl_device/gin_barrier.h"
 #include "nccl_device/lsa_barrier.h"
 #include "nccl_device/ptr.h"
+#include "nccl_device/utility.h"
 
 #endif

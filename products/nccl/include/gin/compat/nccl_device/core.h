@@ -12,6 +12,11 @@
 #include <gin.h>
 #include "net_device.h"
 
+/* NCCL's headers bring the driver's names, and programs count on them. */
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+#include <cuda.h>
+#endif
+
 #ifndef __cplusplus
 #include <stdbool.h>
 #endif
