@@ -28,7 +28,10 @@ public:
 	}
 };
 
-/* Before a reset: waits until this rank's puts have completed, for the ep's timeout in all. */
+/*
+ * Before a reset: waits until this rank's puts have completed, for the ep's timeout in all. Each
+ * rank is waited for alone: the death of a rank ends the wait for its puts, and for no others.
+ */
 class EpFlush : public EpBlock
 {
 public:
@@ -39,14 +42,18 @@ public:
 		const uint64_t start = ginNow();
 		GIN_NO_UNROLL
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			gin<false>(l).flush(GinCta{}, within(start));
+			GIN_NO_UNROLL
+		for (uint32_t r = 0; r < ranks(); r++) {
+			const auto to = gin<false>(l);
+			const ginRequest puts = to.flushAsync(static_cast<int>(r), GinCta{});
+			to.wait(puts, GinCta{}, within(start, r));
+		}
 	}
 
 private:
-	/* This rank's own state ends no wait. */
-	GIN_FN ginOptions within(uint64_t start) const
+	GIN_FN ginOptions within(uint64_t start, uint32_t rank) const
 	{
-		ginOptions options = epFrom(args, plan.rank);
+		ginOptions options = epFrom(args, rank);
 		const uint64_t spent = ginNow() - start;
 		if (plan.timeout)
 			options.timeout = spent < plan.timeout ? plan.timeout - spent : 1;
