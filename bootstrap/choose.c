@@ -26,7 +26,7 @@ const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted,
 {
 	if (wanted->uniqueId)
 		return &bootstrapUniqueIdOps;
-	/* A caller who says that the rank is alone is not asked again: ranks call when they want. */
+	/* The caller says that the rank is alone: no other rank makes this call. */
 	if (wanted->allgather && wanted->nRanks == 1)
 		return &bootstrapCallerOps;
 	if (!strcmp(wanted->forced, "self"))

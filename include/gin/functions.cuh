@@ -287,8 +287,8 @@ GIN_FN ginResult_t ginAtomicBy(const ginDevComm *dc, uint32_t context, int peer,
 }
 
 /*
- * ginAtomicBy() that returns the old value. After a failure it is the largest signed number: no item
- * of a queue of work, and not the value of a word that is free.
+ * ginAtomicBy() that returns the old value. After a failure it is the largest signed number: no
+ * item of a queue of work, and not the value of a word that is free.
  */
 template <enum ginOp op, class Word>
 GIN_FN Word ginAtomicOld(const ginDevComm *dc, uint32_t context, int peer,

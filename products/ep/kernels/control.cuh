@@ -42,15 +42,20 @@ public:
 		const uint64_t start = ginNow();
 		GIN_NO_UNROLL
 		for (uint32_t l = ginBlockIndex(); l < args.dc.contexts; l += ginGridSize())
-			GIN_NO_UNROLL
-		for (uint32_t r = 0; r < ranks(); r++) {
-			const auto to = gin<false>(l);
-			const ginRequest puts = to.flushAsync(static_cast<int>(r), GinCta{});
-			to.wait(puts, GinCta{}, within(start, r));
-		}
+			flush(gin<false>(l), start);
 	}
 
 private:
+	template <class Context> GIN_FN void flush(const Context &context, uint64_t start) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t r = 0; r < ranks(); r++) {
+			const ginRequest puts =
+				context.flushAsync(static_cast<int>(r), GinCta{});
+			context.wait(puts, GinCta{}, within(start, r));
+		}
+	}
+
 	GIN_FN ginOptions within(uint64_t start, uint32_t rank) const
 	{
 		ginOptions options = epFrom(args, rank);

@@ -2,8 +2,8 @@
 //
 // ffi.cc - libgin-ffi.so: the device calls of gin_functions(3) for host threads, as symbols
 //
-// For languages that compile no C++: libgin.host, and the interpreter of Triton kernels. Compiled with
-// GIN_DEVICE_CHECKS: Python is slow, and its users should see sentences, not signals.
+// For languages that compile no C++: libgin.host, and the interpreter of Triton kernels. Compiled
+// with GIN_DEVICE_CHECKS: Python is slow, and its users should see sentences, not signals.
 #define GIN_C_FN extern "C" __attribute__((visibility("default")))
 #include <gin_device.cuh>
 
