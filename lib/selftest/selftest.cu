@@ -448,7 +448,6 @@ static ginResult_t testWithWindows(Test &t)
 	if (result != ginSuccess)
 		return result;
 	want.signals = static_cast<uint32_t>(t.nRanks);
-	want.timeout = t.limits.pair;
 	result = ginWindowRegister(t.comm, t.out, bytes, 0, &t.outWindow);
 	if (result != ginSuccess)
 		return result;
