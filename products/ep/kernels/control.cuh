@@ -50,8 +50,7 @@ private:
 	{
 		GIN_NO_UNROLL
 		for (uint32_t r = 0; r < ranks(); r++) {
-			const ginRequest puts =
-				context.flushAsync(static_cast<int>(r), GinCta{});
+			const ginRequest puts = context.flushAsync(static_cast<int>(r), GinCta{});
 			context.wait(puts, GinCta{}, within(start, r));
 		}
 	}
