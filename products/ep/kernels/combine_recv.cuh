@@ -21,7 +21,8 @@ template <bool direct, uint32_t reduce> class EpCombineRecv : public EpList
 	epSource *sources;  /* [GIN_EP_MAX_TOPK] */
 
 public:
-	GIN_FN EpCombineRecv(const epArgs &a, char *shared) : EpList(a, shared), epoch(0), half(0)
+	GIN_FN EpCombineRecv(const epArgs &a, char *shared, bool isPlain = false)
+	    : EpList(a, shared, isPlain), epoch(0), half(0)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
 		entries = reinterpret_cast<uint32_t *>(sources + GIN_EP_MAX_TOPK);

@@ -94,8 +94,8 @@ template <bool direct, uint32_t reduce, bool overlaps> class EpCombineSend : pub
 	uint32_t *received; /* [ranks]: rows of each source */
 
 public:
-	GIN_FN EpCombineSend(const epArgs &a, char *shared)
-	    : EpSend(a, shared, ginEpCallCombineSend)
+	GIN_FN EpCombineSend(const epArgs &a, char *shared, bool isPlain = false)
+	    : EpSend(a, shared, ginEpCallCombineSend, isPlain)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
 		openAt(reinterpret_cast<char *>(sources + 2 * GIN_EP_MAX_TOPK));

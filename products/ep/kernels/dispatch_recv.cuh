@@ -40,7 +40,7 @@ GIN_FN epItem epItemLoad(const char *src)
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
-template <bool direct, bool isPlain = false> class EpDispatchRecv : public EpBlock
+template <bool direct> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
@@ -51,7 +51,7 @@ template <bool direct, bool isPlain = false> class EpDispatchRecv : public EpBlo
 	bool only;	      /* the block has no other row, and waits for that row alone */
 
 public:
-	GIN_FN EpDispatchRecv(const epArgs &a, char *shared)
+	GIN_FN EpDispatchRecv(const epArgs &a, char *shared, bool isPlain = false)
 	    : EpBlock(a, shared, isPlain), epoch(0), half(0), words(1 + plan.localExperts),
 	      first(0), only(false)
 	{

@@ -44,8 +44,8 @@ GIN_FN void epItemStore(char *dst, epItem of)
 #endif
 }
 
-/* `direct`: every peer is direct. `isPlain`: see EpBlock. */
-template <bool direct, epCast cast, bool isPlain = false> class EpDispatchSend : public EpSend
+/* `direct`: every peer is direct. */
+template <bool direct, epCast cast> class EpDispatchSend : public EpSend
 {
 	/* The data of a row that a thread loads, and casts, before it knows the row's targets. */
 	struct Ahead {
@@ -59,7 +59,7 @@ template <bool direct, epCast cast, bool isPlain = false> class EpDispatchSend :
 	epTarget *targets;   /* [2][GIN_EP_MAX_TOPK] */
 
 public:
-	GIN_FN EpDispatchSend(const epArgs &a, char *shared)
+	GIN_FN EpDispatchSend(const epArgs &a, char *shared, bool isPlain = false)
 	    : EpSend(a, shared + keptBytes(a.plan), ginEpCallDispatchSend, isPlain)
 	{
 		openAt(shared);

@@ -15,9 +15,9 @@
 
 /*
  * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are
- * resident together, so no block waits for a block that cannot start.
+ * resident together, so no block waits for a block that cannot start. `isPlain`: see EpBlock.
  */
-template <class Send, class Recv> class EpBoth : public EpBlock
+template <class Send, class Recv, bool isPlain = false> class EpBoth : public EpBlock
 {
 	char *const shared;
 
@@ -33,8 +33,8 @@ public:
 
 	GIN_FN void run()
 	{
-		Send send(args, shared);
-		Recv recv(args, shared + Send::keptBytes(plan));
+		Send send(args, shared, isPlain);
+		Recv recv(args, shared + Send::keptBytes(plan), isPlain);
 		uint32_t epoch;
 		if (!send.send(false, &epoch))
 			return;

@@ -15,11 +15,10 @@
 	X(DirectToF8, dispatch, EpPhases<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>>)  \
 	X(DirectF8, dispatch, EpPhases<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>>)      \
 	X(PlainBf16, dispatch,                                                                     \
-	  EpBoth<EpDispatchSend<true, epCastNone, true>, EpDispatchRecv<true, true>>)              \
+	  EpBoth<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>, true>)                    \
 	X(PlainToF8, dispatch,                                                                     \
-	  EpBoth<EpDispatchSend<true, epCastToF8, true>, EpDispatchRecv<true, true>>)              \
-	X(PlainF8, dispatch,                                                                       \
-	  EpBoth<EpDispatchSend<true, epCastF8, true>, EpDispatchRecv<true, true>>)                \
+	  EpBoth<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>, true>)                    \
+	X(PlainF8, dispatch, EpBoth<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>, true>)   \
 	X(MixedBf16, dispatch, EpPhases<EpDispatchSend<false, epCastNone>, EpDispatchRecv<false>>) \
 	X(MixedToF8, dispatch, EpPhases<EpDispatchSend<false, epCastToF8>, EpDispatchRecv<false>>) \
 	X(MixedF8, dispatch, EpPhases<EpDispatchSend<false, epCastF8>, EpDispatchRecv<false>>)     \
