@@ -21,8 +21,8 @@ class OfThisProcess:
 class Resource(OfThisProcess):
     """Belongs to a communicator. close() is collective, so the garbage collector never calls it.
 
-    Where C takes an address or a number, `int(resource)` is the handle; ctypes and Triton take the
-    object. Triton calls data_ptr() twice in each launch.
+    Where C takes an address or a number, `int(resource)` is the handle; ctypes and triton.jit take
+    the object. Each launch calls data_ptr().
     """
 
     kind = ""

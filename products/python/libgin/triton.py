@@ -26,6 +26,7 @@ from triton.language import core
 from triton.runtime.jit import KernelInterface
 
 from . import _interrupt, _table, host, paths
+from ._resource import Resource
 
 __all__ = ["after", "jit", "peer_pointer", *_table.ROWS]
 
@@ -176,6 +177,11 @@ def _linked_binder(create_binder):
     return (*kept, linked, binder)
 
 
+def _numbers(arguments):
+    """With handles for objects: a launch asks less of a number than of a pointer."""
+    return [a.data_ptr() if isinstance(a, Resource) else a for a in arguments]
+
+
 class _Linked(KernelInterface):
     """A compiled kernel, linked with libgin_device.bc.
 
@@ -190,10 +196,11 @@ class _Linked(KernelInterface):
         )
 
     def run(self, *args, **kwargs):
-        return self.kernel.run(*args, **kwargs)
+        return self.kernel.run(*_numbers(args), **kwargs)
 
     def __getitem__(self, grid):
-        return self.kernel[grid]
+        run = self.kernel.run
+        return lambda *args, **kwargs: run(*_numbers(args), grid=grid, warmup=False, **kwargs)
 
     def __getattr__(self, name):
         return getattr(self.kernel, name)
