@@ -78,7 +78,8 @@ def objects(comm):
 def put(dc, window, offset=0, peer=0, signal=0, coop=host.THREAD, context=0):
     signalled = host.STRONG, None, signal, 1
     place = window, offset, window, 64, 8
-    return host.ginPut(dc, context, peer, *place, *signalled, host.NO_COUNTER, coop, host.seconds(5))
+    rest = host.NO_COUNTER, coop, host.seconds(5)
+    return host.ginPut(dc, context, peer, *place, *signalled, *rest)
 
 
 def test_objects_of_host_calls(objects):

@@ -72,8 +72,8 @@ def test_a_status_is_raised_though_another_failed_first():
                 comm.abort()
             while wait() == first:
                 pass
-            kind, words = [(libgin.PeerError, "rank 1 "), (libgin.AbortedError, "ginCommAbort")][comm.rank]
-            with pytest.raises(kind, match=words):
+            kind = [libgin.PeerError, libgin.AbortedError][comm.rank]
+            with pytest.raises(kind, match=["rank 1 ", "ginCommAbort"][comm.rank]):
                 dc.raise_for(wait())
             with pytest.raises(libgin.TimedOutError, match="signal 0: expected at least 1"):
                 dc.raise_for(first)
