@@ -241,7 +241,7 @@ typedef struct ginEpDispatchArgs {
  * RECV with the same handle enqueues the receive, on any stream after the send. At most two sends
  * may wait for their RECV, and RECVs may come in any order: a send whose last but one predecessor
  * has not been received gets ginErrorInvalidUsage. `rows`, H and K are equal on all ranks, T
- * is not. A rank without tokens calls with T = 0.
+ * is not. A rank without tokens calls with T = 0, with data or NULL.
  *
  * ginErrorInvalidArgument; ginErrorInvalidUsage; ginErrorUnsupported (GIN_EP_HT); ginErrorCuda; the
  * result of the first kernel that failed, until ginEpReset(): see ginEpGetAsyncError().

@@ -247,7 +247,7 @@ static ginResult_t checkX(const ginEpDispatchArgs_t *in, struct epCallArgs *call
 
 static ginResult_t checkSend(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
 {
-	int64_t tokens = in->x.data ? in->x.size[0] : 0;
+	int64_t tokens = in->x.size[0];
 	ginResult_t result;
 
 	if ((result = checkTokens(ep, "x", tokens)) ||
@@ -315,11 +315,20 @@ static ginResult_t checkRecv(ginEp_t ep, const ginEpDispatchArgs_t *in, struct e
 		  : ginSuccess;
 }
 
-static int64_t hiddenOf(const ginEpDispatchArgs_t *in)
+/* The last size of a tensor; -1: it is left out. */
+static int64_t lastSize(const ginEpTensor_t *t, int nDims)
 {
-	if (in->hidden)
-		return in->hidden;
-	return in->phase & GIN_EP_SEND && in->x.data ? in->x.size[1] : in->recvX.size[2];
+	return t->data || t->size[nDims - 1] ? t->size[nDims - 1] : -1;
+}
+
+/* Elements of a row. Where both tensors are left out, this rank has no rows. */
+static int64_t hiddenOf(ginEp_t ep, uint32_t given, int64_t sent, int64_t received)
+{
+	if (given)
+		return given;
+	if (sent >= 0)
+		return sent;
+	return received >= 0 ? received : ep->config.hidden;
 }
 
 ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
@@ -329,8 +338,9 @@ ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct ep
 	if (!in || in->size != sizeof(*in))
 		return BAD("args is NULL, or args->size is wrong: use GIN_EP_DISPATCH_ARGS_INIT");
 	memset(call, 0, sizeof(*call));
-	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hiddenOf(in),
-				call)))
+	int64_t sent = in->phase & GIN_EP_SEND ? lastSize(&in->x, 2) : -1;
+	int64_t hidden = hiddenOf(ep, in->hidden, sent, lastSize(&in->recvX, 3));
+	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hidden, call)))
 		return result;
 	if ((in->rows != GIN_EP_ROWS_BF16 && in->rows != GIN_EP_ROWS_F8) ||
 	    !(in->rows & ep->config.rowTypes))
@@ -392,7 +402,7 @@ static ginResult_t takeArgs(const char *name, const void *in, size_t least, void
 static ginResult_t checkOut(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call)
 {
 	int64_t ranks[1] = {ep->args.plan.nRanks};
-	int64_t tokens = in->out.data ? in->out.size[0] : 0, size[2] = {tokens, call->hidden};
+	int64_t tokens = in->out.size[0], size[2] = {tokens, call->hidden};
 	ginResult_t result;
 
 	if ((result = checkTokens(ep, "out", tokens)) ||
@@ -415,9 +425,8 @@ ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct e
 	int ranked = in->layout == GIN_EP_RANK_MAJOR;
 	int64_t size[3] = {ranked ? p->nRanks : p->localExperts,
 			   ranked ? p->maxTokens : (int64_t)p->nRanks * p->maxTokens, 0};
-	int64_t hidden = in->hidden				 ? in->hidden
-			 : in->phase & GIN_EP_SEND && in->x.data ? in->x.size[2]
-								 : in->out.size[1];
+	int64_t sent = in->phase & GIN_EP_SEND ? lastSize(&in->x, 3) : -1;
+	int64_t hidden = hiddenOf(ep, in->hidden, sent, lastSize(&in->out, 2));
 
 	memset(call, 0, sizeof(*call));
 	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hidden, call)))

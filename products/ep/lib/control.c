@@ -40,9 +40,10 @@ ginResult_t ginEpMaskClear(ginEp_t ep, void *stream)
 	return epLaunch(ep, epVariantMask, 1, 128, &call, stream);
 }
 
-/* The record in words, for ginEpGetLastError(). */
-static void describe(const struct epPage *page)
+/* The record in words, for ginEpGetLastError(). An index was out of range, or an expert's again. */
+static void describe(const struct ginEp *ep)
 {
+	const struct epPage *page = ep->page;
 	const char *call = callNames[page->call < 5 ? page->call : 0];
 
 	if (page->rank < 0 && page->call == ginEpCallCombineSend)
@@ -53,8 +54,11 @@ static void describe(const struct epPage *page)
 		       ginGetErrorString((ginResult_t)page->result), (unsigned long long)page->seen,
 		       (unsigned long long)page->expected);
 	else if (page->rank < 0)
-		epFail(ginSuccess, "%s %llu: topkIdx has the wrong index %lld at position %llu",
-		       call, (unsigned long long)page->epoch, (long long)page->seen,
+		epFail(ginSuccess, "%s %llu: topkIdx %s %lld%s at position %llu", call,
+		       (unsigned long long)page->epoch,
+		       page->seen < ep->config.experts ? "names expert" : "has the wrong index",
+		       (long long)page->seen,
+		       page->seen < ep->config.experts ? " again in one token," : "",
 		       (unsigned long long)page->expected);
 	else if (page->result == ginErrorPeer && page->seen - page->expected >= EP_GAVE_UP &&
 		 page->seen > page->expected)
@@ -78,7 +82,7 @@ ginResult_t ginEpGetAsyncError(ginEp_t ep, ginEpRecord_t *record)
 	if (__atomic_load_n(&page->valid, __ATOMIC_ACQUIRE)) {
 		out = (ginEpRecord_t){sizeof(out), 1,		page->result,	page->call,
 				      page->rank,  page->epoch, page->expected, page->seen};
-		describe(page);
+		describe(ep);
 	}
 	out.size = record->size < sizeof(out) ? record->size : sizeof(out);
 	memcpy(record, &out, out.size);

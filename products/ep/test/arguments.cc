@@ -122,6 +122,10 @@ static void dispatches(Batch &batch, ginEp_t ep)
 		 "topkIdx is missing"},
 		{[](ginEpDispatchArgs_t &a) { a.topkWeights.size[0] = 3; }, ginErrorInvalidArgument,
 		 "topkWeights.size[0] is 3"},
+		{[](ginEpDispatchArgs_t &a) { a.x.data = nullptr; }, ginErrorInvalidArgument,
+		 "x is missing"},
+		{[](ginEpDispatchArgs_t &a) { a.x.size[1] = a.hidden = 0; },
+		 ginErrorInvalidArgument, "hidden is 0"},
 		{[](ginEpDispatchArgs_t &a) { a.recvX.data = nullptr; }, ginErrorInvalidArgument,
 		 "recvX is missing"},
 		{[](ginEpDispatchArgs_t &a) { a.recvX.size[1] = 3; }, ginErrorInvalidArgument,
@@ -186,6 +190,8 @@ static void combines(Batch &batch, ginEp_t ep)
 		{[](ginEpCombineArgs_t &a) { a.bias[1].data = &a; }, ginErrorUnsupported, "bias"},
 		{[](ginEpCombineArgs_t &a) { a.x.data = nullptr; }, ginErrorInvalidArgument,
 		 "x is missing"},
+		{[](ginEpCombineArgs_t &a) { a.out.data = nullptr; }, ginErrorInvalidArgument,
+		 "out is missing"},
 		{[](ginEpCombineArgs_t &a) { a.out.type = ginEpF32; }, ginErrorInvalidArgument,
 		 "out has elements"},
 		{[](ginEpCombineArgs_t &a) { a.topkIdx.type = ginEpF32; }, ginErrorInvalidArgument,
@@ -204,6 +210,45 @@ static void combines(Batch &batch, ginEp_t ep)
 	EP_CHECK(batch.runCombine(ep, GIN_EP_BOTH));
 	batch.checkCombine();
 	fails(batch.runCombine(ep, GIN_EP_RECV), ginErrorInvalidUsage, "RECV without a send");
+}
+
+/* Without tokens: x, topkIdx and out with data or NULL, with their other size or left out. */
+static void noTokens(Batch &batch, ginEp_t ep)
+{
+	static const ginEpTensor_t none = GIN_EP_NO_TENSOR;
+	for (int form = 0; form < 12; form++) {
+		ginEpDispatchArgs_t d = batch.dispatch;
+		ginEpCombineArgs_t c = batch.combine;
+		const bool split = form & 1, sized = form & 2;
+		for (ginEpTensor_t *t : {&d.x, &d.topkIdx, &c.topkIdx, &c.out}) {
+			t->size[0] = 0;
+			if (form < 8)
+				t->data = nullptr;
+			if (!sized)
+				*t = none;
+		}
+		if (form & 4)
+			d.hidden = c.hidden = 0;
+		d.topkWeights = c.topkWeights = none;
+		for (uint32_t phase : {GIN_EP_SEND, GIN_EP_RECV}) {
+			ginEpDispatchArgs_t part = d;
+			part.phase = split ? phase : GIN_EP_BOTH;
+			if (split)
+				(phase == GIN_EP_SEND ? part.recvX : part.x) = none;
+			if (split || phase == GIN_EP_SEND)
+				EP_CHECK(ginEpDispatch(ep, &part, nullptr));
+		}
+		for (uint32_t phase : {GIN_EP_SEND, GIN_EP_RECV}) {
+			ginEpCombineArgs_t part = c;
+			part.phase = split ? phase : GIN_EP_BOTH;
+			if (split)
+				(phase == GIN_EP_SEND ? part.out : part.x) = none;
+			if (split || phase == GIN_EP_SEND)
+				EP_CHECK(ginEpCombine(ep, &part, nullptr));
+		}
+		for (int32_t count : batch.recvCount.read<int32_t>())
+			EXPECT(count == 0);
+	}
 }
 
 /* Sends that have to wait for their RECV. */
@@ -346,6 +391,7 @@ static int run(const ginConfig_t *config)
 		Batch batch(r, round, info.handleBytes);
 		dispatches(batch, ep);
 		combines(batch, ep);
+		noTokens(batch, ep);
 		sends(batch, ep);
 	}
 	oneKind(r, round);

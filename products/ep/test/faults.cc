@@ -297,6 +297,8 @@ static void expertTwice(Rank &r, uint32_t topk, uint32_t first, uint32_t again)
 	EXPECT(record.valid && record.result == ginErrorInvalidArgument);
 	EXPECT(record.expected % topk == again);
 	EXPECT(static_cast<int64_t>(record.seen) == indices[record.expected]);
+	EXPECT(strstr(ginEpGetLastError(), "topkIdx names expert ") &&
+	       strstr(ginEpGetLastError(), " again in one token, at position "));
 	EP_CHECK(ginEpReset(ep));
 	EP_CHECK(ginEpDestroy(ep));
 }
