@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define BOOTSTRAP_LATE (-2) /* result of an exchange: ranks did not come in time */
 #define BOOTSTRAP_WHY 480   /* bytes of a sentence, with its terminating 0 */
@@ -48,7 +49,8 @@ struct bootstrapWanted {
 	const char *secret;    /* GIN_SECRET */
 	const char *interface; /* GIN_SOCKET_IFNAME */
 	const char *name;      /* of the communicator */
-	unsigned seconds;      /* time limit of an exchange */
+	unsigned seconds;      /* GIN_TIMEOUT */
+	uint64_t deadline;     /* of the call, and so of all steps: clockNow() */
 
 	/* The caller's own allgather, or NULL. */
 	int (*allgather)(void *arg, const void *in, void *out, size_t bytes);
@@ -61,13 +63,14 @@ struct bootstrapWanted {
 struct bootstrapOps {
 	const char *name;
 
+	/* Returns BOOTSTRAP_LATE after wanted->deadline. */
 	int (*open)(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
 		    char *why);
 
 	/*
 	 * Collective. Fills in `root` and `parents`: the entries of rank 0 and of rank `parent`.
 	 * When a rank refuses, all ranks get the result and the sentence of one rank that refused.
-	 * After wanted->seconds returns BOOTSTRAP_LATE; the sentence names the missing ranks where
+	 * After wanted->deadline returns BOOTSTRAP_LATE; the sentence names the missing ranks where
 	 * they are known.
 	 */
 	int (*exchange)(void *state, const struct bootstrapEntry *mine, int parent,
@@ -110,9 +113,9 @@ extern const struct bootstrapOps bootstrapTcpOps;
 extern const struct bootstrapOps bootstrapUniqueIdOps;
 
 /*
- * Chooses the first that applies: unique id, GIN_BOOTSTRAP, the caller's allgather, PMIx, GIN_ROOT,
- * a single rank. Returns NULL, with `why`, when a launcher started several ranks but gives them no
- * way to find each other.
+ * Chooses the first that applies: unique id, GIN_BOOTSTRAP, the caller's allgather, GIN_ROOT for
+ * workers of an agent, PMIx, GIN_ROOT, a single rank. Returns NULL, with `why`, when a launcher
+ * started several ranks but gives them no way to find each other.
  */
 const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted, char *why);
 
@@ -123,11 +126,29 @@ const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted,
 int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstrapEntry *entry,
 			int rank, char *why);
 
+/*
+ * Fails in a forked child of the process that has joined its job as a rank: `joined` is the pid of
+ * that process, or 0. A child would take the place of its parent's rank.
+ */
+int bootstrapCheckFork(const pid_t *joined, char *why);
+
 /* Name of a launcher's variable that gives more than one rank; NULL if there is none. */
 const char *launcherSeveral(void);
 
-/* Rank and number of ranks, from the first launcher whose two variables are set. */
-int launcherRank(int *rank, int *nRanks, char *why);
+/*
+ * Rank and number of ranks, from the first launcher whose two variables are set; `forced` is
+ * GIN_BOOTSTRAP. Fails when the variables of another launcher contradict them.
+ */
+int launcherRank(const char *forced, int *rank, int *nRanks, char *why);
+
+/* Fails when a launcher's variables contradict the number of ranks by PMIx. */
+int launcherAgrees(const char *forced, int nRanks, char *why);
+
+/*
+ * Was this process started by an agent, as torchrun, that a launcher has started? The agent numbers
+ * its workers by RANK and WORLD_SIZE; variables of the launcher, PMIx's too, are the agent's.
+ */
+int launcherIsNested(void);
 
 /*
  * Splits GIN_ROOT, "host:port" or "[host]:port", into host and port; -1 when `text` is neither.
@@ -150,8 +171,11 @@ struct bootstrapPmix {
 	/* Joins the launcher's job, once per process. The process leaves the job when it exits. */
 	int (*join)(int *rank, int *nRanks, char *why);
 
-	/* Collective over the job: copies `data` from rank 0 to all ranks. */
-	int (*share)(void *data, size_t bytes, unsigned seconds, char *why);
+	/*
+	 * Collective over the job: copies `data` from rank 0 to all ranks. Returns BOOTSTRAP_LATE
+	 * when rank 0 has not called it at the deadline.
+	 */
+	int (*share)(void *data, size_t bytes, uint64_t deadline, char *why);
 };
 
 #endif

@@ -37,7 +37,7 @@ const struct bootstrapOps *bootstrapChoose(const struct bootstrapWanted *wanted,
 		return &bootstrapTcpOps;
 	if (wanted->allgather)
 		return &bootstrapCallerOps;
-	if (getenv("PMIX_NAMESPACE"))
+	if (getenv("PMIX_NAMESPACE") && !(*wanted->root && launcherIsNested()))
 		return &bootstrapPmixOps;
 	return *wanted->root ? &bootstrapTcpOps : chooseSelf(why);
 }
@@ -54,4 +54,17 @@ int bootstrapCheckEntry(const struct bootstrapEntry *mine, const struct bootstra
 		return 0;
 	snprintf(why, BOOTSTRAP_WHY, "%.*s", (int)sizeof(entry->refusal), entry->refusal);
 	return entry->refused > 0 ? entry->refused : -1;
+}
+
+int bootstrapCheckFork(const pid_t *joined, char *why)
+{
+	pid_t parent = __atomic_load_n(joined, __ATOMIC_RELAXED);
+
+	if (!parent || parent == getpid())
+		return 0;
+	snprintf(why, BOOTSTRAP_WHY,
+		 "process %d has a rank of the job already, and forked this process (pid %d): use "
+		 "ginCommInitRank() in a child",
+		 (int)parent, (int)getpid());
+	return -1;
 }

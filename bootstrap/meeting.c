@@ -20,7 +20,9 @@
 #define CONNECT_SECONDS 10
 #define AUTH_SECONDS 20
 #define REFUSAL_SECONDS 10
-#define RETRY_MS_MOST 100 /* the pause between attempts doubles from 1 ms up to this */
+#define AFTER_SECONDS 2 /* after the deadline the root may still say which ranks are missing */
+#define UNREACHABLE_SECONDS 30 /* a network may come up later than the rank */
+#define RETRY_MS_MOST 100      /* the pause between attempts doubles from 1 ms up to this */
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
 
@@ -63,13 +65,14 @@ static int nameMeeting(struct meeting *meeting, const char *name)
 	return used ? 0 : -1;
 }
 
-struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds,
-			    char *why)
+struct meeting *meetingMake(const struct rootContact *contact, const char *name,
+			    const struct bootstrapWanted *wanted, char *why)
 {
 	struct meeting *meeting = calloc(1, sizeof(*meeting));
 
 	if (meeting) {
-		*meeting = (struct meeting){.contact = *contact, .seconds = seconds, .watch = -1};
+		*meeting = (struct meeting){
+			.contact = *contact, .deadline = wanted->deadline, .watch = -1};
 		if (!name || !nameMeeting(meeting, name))
 			return meeting;
 	}
@@ -85,6 +88,13 @@ static uint64_t within(unsigned seconds, uint64_t deadline)
 	return end < deadline ? end : deadline;
 }
 
+/* The root must not take a connection that is given up for the death of this rank. */
+static void leave(int fd)
+{
+	send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
 /* Returns a connection that both ends have authenticated, or -1 with errno. */
 static int tryAddress(const struct rootContact *contact, const struct netAddress *address,
 		      uint32_t rank, uint64_t deadline)
@@ -96,45 +106,69 @@ static int tryAddress(const struct rootContact *contact, const struct netAddress
 	if (!authConnect(fd, contact->key, rank, within(AUTH_SECONDS, deadline)))
 		return fd;
 	int reason = errno;
-	/* The root must not take a connection that is given up for the death of this rank. */
-	send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	close(fd);
+	leave(fd);
 	errno = reason;
 	return -1;
 }
 
-/* Tries each address once; -1 with the errno of the last address. */
+static int isUnreachable(int reason)
+{
+	return reason == EHOSTUNREACH || reason == ENETUNREACH;
+}
+
+/* Tries each address once; -1 with the errno of the last address that this host reaches. */
 static int tryAddresses(const struct rootContact *contact, uint32_t rank, uint64_t deadline)
 {
-	int fd = -1;
+	int fd = -1, reason = EADDRNOTAVAIL;
 
-	errno = EADDRNOTAVAIL;
-	if (contact->hostId == identityHostId())
+	if (contact->hostId == identityHostId()) {
 		fd = tryAddress(contact, &loopback, rank, deadline);
-	for (unsigned i = 0; fd < 0 && i < contact->addresses && i < ROOT_ADDRESSES; i++)
+		reason = errno;
+	}
+	for (unsigned i = 0; fd < 0 && i < contact->addresses && i < ROOT_ADDRESSES; i++) {
 		fd = tryAddress(contact, &contact->address[i], rank, deadline);
+		if (fd < 0 && (!isUnreachable(errno) || reason == EADDRNOTAVAIL))
+			reason = errno;
+	}
+	errno = reason;
 	return fd;
 }
 
-/*
- * A timeout may mean a busy root; a reset may mean a root with too many connections. With
- * `patient`, errors of a root that has not started may be retried too. A wrong secret (EACCES) is
- * final.
- */
-static int mayRetry(int reason, int patient)
+/* How long a rank tries again. */
+struct patience {
+	uint64_t busy;	      /* after a timeout, or a reset by a root with too many connections */
+	uint64_t unreachable; /* without a way to the root's host */
+	uint64_t refused;     /* while nobody listens */
+};
+
+static struct patience patienceFor(int patient, int isHere, uint64_t deadline)
 {
-	return reason == ETIMEDOUT || reason == ECONNRESET || reason == EPIPE ||
-	       (patient &&
-		(reason == ECONNREFUSED || reason == EHOSTUNREACH || reason == ENETUNREACH));
+	uint64_t later = isHere ? 0 : within(UNREACHABLE_SECONDS, deadline);
+
+	if (patient && !isHere)
+		return (struct patience){deadline, deadline, deadline};
+	return (struct patience){deadline, later, 0};
 }
 
-static int connectRoot(const struct rootContact *contact, uint32_t rank, int patient,
+/* A wrong secret (EACCES) is final. */
+static int mayRetry(int reason, const struct patience *until)
+{
+	uint64_t now = clockNow();
+
+	if (reason == ETIMEDOUT || reason == ECONNRESET || reason == EPIPE)
+		return now < until->busy;
+	if (isUnreachable(reason))
+		return now < until->unreachable;
+	return reason == ECONNREFUSED && now < until->refused;
+}
+
+static int connectRoot(const struct rootContact *contact, uint32_t rank, struct patience until,
 		       uint64_t deadline)
 {
 	uint64_t warn = clockNow() + 10 * SECOND;
 	int fd = tryAddresses(contact, rank, deadline), pause = 1;
 
-	while (fd < 0 && mayRetry(errno, patient) && clockNow() < deadline) {
+	while (fd < 0 && mayRetry(errno, &until)) {
 		if (clockNow() > warn) {
 			logWrite(logWarn, "bootstrap: the root does not answer yet (port %u): %m",
 				 contact->port);
@@ -149,6 +183,35 @@ static int connectRoot(const struct rootContact *contact, uint32_t rank, int pat
 		fd = tryAddresses(contact, rank, deadline);
 	}
 	return fd;
+}
+
+int meetingReach(const struct rootContact *contact, uint64_t deadline)
+{
+	int fd = tryAddresses(contact, 0, deadline);
+
+	if (fd < 0)
+		return -1;
+	leave(fd);
+	return 0;
+}
+
+/*
+ * The exchange's result, and the sentence, when the process of the root could not connect to it:
+ * errno. The other ranks may reach the root, and get the sentence.
+ */
+static int noConnectionHere(const struct rootContact *contact, char *why)
+{
+	int reason = errno;
+	char host[64] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(why, BOOTSTRAP_WHY,
+		 "the process of the root (host %s, pid %d) does not reach the root itself (port "
+		 "%u): %s%s",
+		 host, (int)getpid(), contact->port, strerror(reason),
+		 isUnreachable(reason) ? ": is the loopback interface of the host down?" : "");
+	rootGiveUp(contact, why);
+	return -1;
 }
 
 /* The exchange's result, and the sentence, when this rank could not connect: errno. */
@@ -168,20 +231,21 @@ static int noConnection(const struct rootContact *contact, int patient, char *wh
 		snprintf(why, BOOTSTRAP_WHY, "no connection to %s (port %u, %u addresses): %m; %s",
 			 patient ? "rank 0 at GIN_ROOT" : "the process that made the id",
 			 contact->port, contact->addresses,
-			 patient ? "is rank 0 started, and is the network between the hosts open?"
+			 patient ? "is rank 0 started, on the host of GIN_ROOT, and is the network "
+				   "between the hosts open?"
 				 : "it must run until all ranks have connected, and each id serves "
 				   "one communicator");
 	return late ? BOOTSTRAP_LATE : -1;
 }
 
 /* The exchange's result, and the sentence, when the connection failed: errno. */
-static int noReply(const struct rootContact *contact, unsigned seconds, char *why)
+static int noReply(const struct rootContact *contact, char *why)
 {
 	if (errno == ETIMEDOUT) {
 		snprintf(why, BOOTSTRAP_WHY,
-			 "the root of the bootstrap (port %u) did not answer within %u s "
-			 "(GIN_TIMEOUT): is its process stopped, or its GIN_TIMEOUT longer?",
-			 contact->port, seconds);
+			 "the root of the bootstrap (port %u) did not answer within GIN_TIMEOUT: "
+			 "is its process stopped?",
+			 contact->port);
 		return BOOTSTRAP_LATE;
 	}
 	snprintf(why, BOOTSTRAP_WHY,
@@ -189,6 +253,18 @@ static int noReply(const struct rootContact *contact, unsigned seconds, char *wh
 		 "messages of rank 0",
 		 contact->port);
 	return -1;
+}
+
+/* At the deadline this rank gives up, and so ends the wait of the others: the root answers. */
+static int receiveReply(int fd, struct rootReply *reply, uint64_t deadline)
+{
+	int failed = socketReceive(fd, reply, sizeof(*reply), deadline);
+
+	if (!failed || errno != ETIMEDOUT)
+		return failed;
+	send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	shutdown(fd, SHUT_WR);
+	return socketReceive(fd, reply, sizeof(*reply), clockNow() + AFTER_SECONDS * SECOND);
 }
 
 /* A forked child process may hold fd: close() alone would not disconnect. */
@@ -210,18 +286,18 @@ int meetingRead(struct rootReply *reply, char *why)
 }
 
 int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
-	       unsigned seconds, struct rootReply *reply, int *watch, char *why)
+	       uint64_t deadline, struct rootReply *reply, int *watch, char *why)
 {
-	uint64_t now = clockNow(), deadline = now + seconds * SECOND;
-	/* Wait a little longer than the root: its reply names the missing ranks. */
-	uint64_t replyDeadline = deadline + seconds * SECOND / 10 + SECOND;
-	int result = -1, fd = connectRoot(contact, request->rank, patient, deadline);
+	int isHere = rootIsHere(contact), result = -1;
+	int fd = connectRoot(contact, request->rank, patienceFor(patient, isHere, deadline),
+			     deadline);
 
 	if (fd < 0)
-		return noConnection(contact, patient, why);
+		return isHere ? noConnectionHere(contact, why)
+			      : noConnection(contact, patient, why);
 	if (socketSend(fd, request, sizeof(*request), deadline) ||
-	    socketReceive(fd, reply, sizeof(*reply), replyDeadline)) {
-		result = noReply(contact, seconds, why);
+	    receiveReply(fd, reply, deadline)) {
+		result = noReply(contact, why);
 		goto out;
 	}
 	result = meetingRead(reply, why);
@@ -236,11 +312,9 @@ out:
 /*
  * A rank that cannot take part informs the others if possible, but does not wait for a late root.
  */
-static unsigned patienceOf(const struct meeting *meeting, const struct bootstrapEntry *mine)
+static uint64_t deadlineOf(const struct meeting *meeting, const struct bootstrapEntry *mine)
 {
-	if (!mine->refused || meeting->seconds < REFUSAL_SECONDS)
-		return meeting->seconds;
-	return REFUSAL_SECONDS;
+	return mine->refused ? within(REFUSAL_SECONDS, meeting->deadline) : meeting->deadline;
 }
 
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
@@ -258,7 +332,7 @@ int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
 	memcpy(request.name, meeting->name, sizeof(request.name));
 	memcpy(request.job, meeting->job, sizeof(request.job));
 	int result = meetingAsk(&meeting->contact, &request, meeting->patient,
-				patienceOf(meeting, mine), &reply, &meeting->watch, why);
+				deadlineOf(meeting, mine), &reply, &meeting->watch, why);
 	if (result)
 		return result;
 	*root = reply.root;

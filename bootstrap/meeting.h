@@ -19,7 +19,7 @@ struct meeting {
 	int watch;   /* connection to the root, open until this rank has joined the others; or -1 */
 	int stays;   /* the connection is open until the root closes it: another job may come */
 	int local;   /* the root is on the loopback interface only */
-	unsigned seconds;
+	uint64_t deadline; /* of the call that opens the communicator */
 	char job[BOOTSTRAP_JOB];
 };
 
@@ -28,8 +28,8 @@ struct meeting {
  * with this name in this process; `name` NULL: for a unique id, which serves one communicator. The
  * caller fills in rank and nRanks. Any thread.
  */
-struct meeting *meetingMake(const struct rootContact *contact, const char *name, unsigned seconds,
-			    char *why);
+struct meeting *meetingMake(const struct rootContact *contact, const char *name,
+			    const struct bootstrapWanted *wanted, char *why);
 
 /* Implements exchange() of struct bootstrapOps; `state` is a struct meeting. */
 int meetingExchange(void *state, const struct bootstrapEntry *mine, int parent,
@@ -51,7 +51,10 @@ int meetingRead(struct rootReply *reply, char *why);
  * the connection, which the caller closes with meetingEnd(); `watch` NULL: this rank has joined.
  */
 int meetingAsk(const struct rootContact *contact, const struct rootRequest *request, int patient,
-	       unsigned seconds, struct rootReply *reply, int *watch, char *why);
+	       uint64_t deadline, struct rootReply *reply, int *watch, char *why);
+
+/* Does some address of the contact lead to a root that knows the key? -1 with errno: none does. */
+int meetingReach(const struct rootContact *contact, uint64_t deadline);
 
 /* Closes the connection to the root. `joined`: this rank is in the control plane. */
 void meetingEnd(int fd, int joined);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/base/plugin.h"
 #include "meeting.h"
@@ -19,7 +20,7 @@
 /* The job of this process. The lock guards all fields. */
 static struct {
 	pthread_mutex_t lock;
-	int joined;
+	pid_t joined; /* this process; 0 before */
 	int rank, nRanks;
 	struct rootContact contact;
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -51,54 +52,42 @@ static const struct bootstrapPmix *loadPmix(char *why)
 	}
 }
 
-/*
- * Refuses workers of torchrun started by srun, for example: they inherit the PMIx variables of
- * torchrun, which is one rank for PMIx, so each worker would become a single rank.
- */
-static int checkSize(const struct bootstrapWanted *wanted, char *why)
-{
-	const char *size = getenv("WORLD_SIZE");
-
-	if (job.nRanks > 1 || !size || atoi(size) < 2 || !strcmp(wanted->forced, "pmix"))
-		return 0;
-	snprintf(why, BOOTSTRAP_WHY,
-		 "PMIx says that there is one rank, WORLD_SIZE=%.20s: set GIN_BOOTSTRAP=tcp and "
-		 "GIN_ROOT=host:port if WORLD_SIZE is right, GIN_BOOTSTRAP=pmix if it is not",
-		 size);
-	return -1;
-}
-
 /* All ranks call share(), which is collective, even when rank 0 could not start a root. */
 static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 {
 	const struct bootstrapPmix *pmix = loadPmix(why);
 	struct rootContact contact = {0};
+	char late[BOOTSTRAP_WHY]; /* the sentence that is not the first */
 	int started = 0;
 
-	if (!pmix || pmix->join(&job.rank, &job.nRanks, why) || checkSize(wanted, why))
+	if (!pmix || pmix->join(&job.rank, &job.nRanks, why) ||
+	    launcherAgrees(wanted->forced, job.nRanks, why))
 		return -1;
 	if (!job.rank)
 		started = rootMake(&contact, wanted->interface, wanted->seconds, why);
-	if (pmix->share(&contact, sizeof(contact), wanted->seconds, why) || started)
-		return -1;
+	int failed = pmix->share(&contact, sizeof(contact), wanted->deadline, started ? late : why);
+	if (failed || started)
+		return started ? -1 : failed;
 	if (contact.magic != ROOT_MAGIC) {
 		snprintf(why, BOOTSTRAP_WHY, "rank 0 could not start: see the messages of rank 0");
 		return -1;
 	}
 	job.contact = contact;
-	job.joined = 1;
+	__atomic_store_n(&job.joined, getpid(), __ATOMIC_RELAXED);
 	return 0;
 }
 
 static int pmixOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
 		    char *why)
 {
+	if (bootstrapCheckFork(&job.joined, why))
+		return -1;
 	pthread_mutex_lock(&job.lock);
 	int result = job.joined ? 0 : joinLocked(wanted, why);
 	pthread_mutex_unlock(&job.lock);
 	if (result)
-		return -1;
-	struct meeting *meeting = meetingMake(&job.contact, wanted->name, wanted->seconds, why);
+		return result;
+	struct meeting *meeting = meetingMake(&job.contact, wanted->name, wanted, why);
 	if (!meeting)
 		return -1;
 	*rank = meeting->rank = job.rank;

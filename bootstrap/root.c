@@ -267,6 +267,7 @@ void rootKeyDrop(struct root *root, struct authKey **at)
 	struct authKey *key = *at;
 
 	*at = key->next;
+	free(((struct rootKey *)key)->givenUp);
 	free(key);
 	__atomic_fetch_sub(&root->users, 1, __ATOMIC_RELAXED);
 }
@@ -290,6 +291,21 @@ static void dropDone(struct root *root)
 	pthread_mutex_unlock(&rootLock);
 }
 
+static void tellGivenUp(struct root *root)
+{
+	if (!__atomic_load_n(&root->someGivenUp, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&rootLock);
+	for (struct authKey *auth = root->keys; auth; auth = auth->next) {
+		struct rootKey *key = (struct rootKey *)auth;
+		if (key->givenUp && !key->hasTold)
+			rootGroupsGiveUp(&root->groups, key, key->givenUp);
+		key->hasTold = key->givenUp != NULL;
+	}
+	root->someGivenUp = 0;
+	pthread_mutex_unlock(&rootLock);
+}
+
 /* Handles one event only: handling it may free clients that other events point to. */
 static void step(struct root *root)
 {
@@ -307,6 +323,7 @@ static void step(struct root *root)
 	makeRoom(root, now);
 	reportRefusals(root, now);
 	rootGroupsTick(&root->groups, now);
+	tellGivenUp(root);
 	dropDone(root);
 }
 
@@ -321,6 +338,7 @@ static void closeListener(struct root *root)
 
 void rootFree(struct root *root)
 {
+	rootUnlink(root);
 	rootGroupsFree(&root->groups);
 	while (root->clients)
 		rootClientDrop(root->clients);

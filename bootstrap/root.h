@@ -107,4 +107,13 @@ int rootMake(struct rootContact *contact, const char *ifname, unsigned seconds, 
 #define ROOT_IDS 1024
 int rootMakeId(struct rootContact *contact, const char *ifname, unsigned seconds, char *why);
 
+/* Does a root of this process have the contact's key? Any thread. */
+int rootIsHere(const struct rootContact *contact);
+
+/*
+ * A rank of this process cannot reach its own root: the root fails the other ranks that come with
+ * the contact's key, with `why`. Returns when it has answered those that wait. Any thread.
+ */
+void rootGiveUp(const struct rootContact *contact, const char *why);
+
 #endif

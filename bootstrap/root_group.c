@@ -2,6 +2,7 @@
 /* root_group.c - the clients of a root, grouped by communicator */
 #include "root_group.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +337,10 @@ void rootGroupsAdd(struct rootGroups *groups, struct rootClient *client)
 	struct rootGroup *group = findGroup(groups, client, 0);
 	char why[BOOTSTRAP_WHY];
 
+	if (client->key->hasTold) {
+		rootClientFail(client, -1, client->key->givenUp);
+		return;
+	}
 	if (!group && wasCompleted(groups, client)) {
 		addLate(groups, client);
 		return;
@@ -419,7 +424,8 @@ static void lostJoining(struct rootGroup *group, uint32_t rank, const char *host
 	group->joining = 0;
 }
 
-static int hasJoined(const struct rootClient *client)
+/* A byte: a client that joins has joined, a client that waits gives up. */
+static int hasSent(const struct rootClient *client)
 {
 	char byte;
 
@@ -436,7 +442,7 @@ static void hearJoining(struct rootGroups *groups, struct rootGroup *group,
 			struct rootClient *client)
 {
 	struct rootRequest request = client->request;
-	int joined = hasJoined(client);
+	int joined = hasSent(client);
 
 	if (joined && groups->mayMix && request.rank == 0)
 		client->state = clientStays;
@@ -447,11 +453,51 @@ static void hearJoining(struct rootGroups *groups, struct rootGroup *group,
 		lostJoining(group, request.rank, request.entry.host);
 }
 
+/* Writes "ranks 3, 7, 8, 9 and 12 more", for example. */
+static void nameMissing(const struct rootGroup *group, char *out, size_t bytes)
+{
+	uint32_t named = 0, missing = group->first.nRanks - group->come;
+	size_t used = (size_t)snprintf(out, bytes, "rank%s", missing > 1 ? "s" : "");
+
+	for (uint32_t r = 0; r < group->first.nRanks && named < 8; r++)
+		if (!group->client[r])
+			used += (size_t)snprintf(out + used, bytes - used, "%s %u",
+						 named++ ? "," : "", r);
+	if (missing > named)
+		snprintf(out + used, bytes - used, " and %u more", missing - named);
+}
+
+static void failMissing(struct rootGroup *group, uint64_t waited)
+{
+	char missing[128], why[BOOTSTRAP_WHY];
+
+	nameMissing(group, missing, sizeof(missing));
+	snprintf(why, sizeof(why), "%s did not come within %" PRIu64 " s (GIN_TIMEOUT)", missing,
+		 (waited + SECOND / 2) / SECOND);
+	failGroup(group, BOOTSTRAP_LATE, why, 0);
+}
+
+/* Its call may have begun earlier: the others then wait for less than their limit. */
+static void hearGivingUp(struct rootGroups *groups, struct rootClient *client)
+{
+	struct rootGroup *group = client->group;
+
+	if (group->failure[0])
+		replyFailureTo(group, client->rank);
+	else
+		failMissing(group, clockNow() - group->start);
+	endFailed(groups, group);
+}
+
 void rootGroupsHear(struct rootGroups *groups, struct rootClient *client)
 {
 	struct rootGroup *group = client->group;
 	uint32_t rank = client->rank;
 
+	if (client->state == clientWaits && hasSent(client)) {
+		hearGivingUp(groups, client);
+		return;
+	}
 	if (client->state == clientJoins)
 		hearJoining(groups, group, client);
 	else
@@ -474,24 +520,10 @@ void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32
 	}
 }
 
-/* Writes "ranks 3, 7, 8, 9 and 12 more", for example. */
-static void nameMissing(const struct rootGroup *group, char *out, size_t bytes)
-{
-	uint32_t named = 0, missing = group->first.nRanks - group->come;
-	size_t used = (size_t)snprintf(out, bytes, "rank%s", missing > 1 ? "s" : "");
-
-	for (uint32_t r = 0; r < group->first.nRanks && named < 8; r++)
-		if (!group->client[r])
-			used += (size_t)snprintf(out + used, bytes - used, "%s %u",
-						 named++ ? "," : "", r);
-	if (missing > named)
-		snprintf(out + used, bytes - used, " and %u more", missing - named);
-}
-
 static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64_t waited)
 {
 	unsigned warnAfter = groups->seconds < 10 ? groups->seconds : 10;
-	char missing[128], why[BOOTSTRAP_WHY];
+	char missing[128];
 
 	if (group->failure[0] && group->client[0] &&
 	    clockNow() > group->failedAt + HOLD_SECONDS * SECOND)
@@ -505,15 +537,25 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	}
 	if (waited < (group->warned ? groups->seconds : warnAfter) * SECOND)
 		return;
-	nameMissing(group, missing, sizeof(missing));
 	if (waited >= groups->seconds * SECOND) {
-		snprintf(why, sizeof(why), "%s did not come within %u s (GIN_TIMEOUT)", missing,
-			 groups->seconds);
-		failGroup(group, BOOTSTRAP_LATE, why, 0);
+		failMissing(group, groups->seconds * SECOND);
 		return;
 	}
+	nameMissing(group, missing, sizeof(missing));
 	group->warned = 1;
 	logWrite(logWarn, "bootstrap: waiting for %s", missing);
+}
+
+void rootGroupsGiveUp(struct rootGroups *groups, const struct rootKey *key, const char *why)
+{
+	for (struct rootGroup *group = groups->list, *next; group; group = next) {
+		next = group->next;
+		if (group->key != key || group->complete)
+			continue;
+		if (!group->failure[0])
+			failGroup(group, -1, why, 0);
+		removeGroup(groups, group);
+	}
 }
 
 void rootGroupsTick(struct rootGroups *groups, uint64_t now)

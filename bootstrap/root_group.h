@@ -21,6 +21,8 @@ struct rootKey {
 	int isId;	     /* serves one communicator, of any name */
 	int isUsed;	     /* a client has proved it */
 	int isDone;	     /* the communicator is complete, or has failed, and was removed */
+	char *givenUp;	     /* NULL, or the sentence of rootGiveUp(); set under rootLock */
+	int hasTold;	     /* the ranks that waited have the sentence; under rootLock */
 };
 
 /* A connection to the root. */
@@ -106,6 +108,9 @@ void rootGroupsHear(struct rootGroups *groups, struct rootClient *client);
  * for it fail.
  */
 void rootGroupsMiss(struct rootGroups *groups, const struct rootKey *key, uint32_t rank);
+
+/* The process of the root has given up: fails the groups of the key that are not complete. */
+void rootGroupsGiveUp(struct rootGroups *groups, const struct rootKey *key, const char *why);
 
 /* Have all ranks of a group that is neither complete nor failed arrived? */
 int rootGroupsFull(const struct rootGroups *groups);

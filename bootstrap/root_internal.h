@@ -26,6 +26,8 @@ struct root {
 	unsigned linger;      /* seconds without users, after which the root ends */
 	int users;	      /* unique ids, for example; changes under rootLock, as *handle */
 	uint64_t busy;	      /* when the root last had a user, a client or a communicator */
+	int someGivenUp;      /* some key is given up; under rootLock */
+	struct root *next;    /* of this process; under rootLock */
 };
 
 /* For handles, users and keys of all roots. */
@@ -38,6 +40,9 @@ void rootKeyDrop(struct root *root, struct authKey **at);
 int rootPoll(const struct root *root, int fd, struct rootClient *client);
 
 void *rootThread(void *arg);
+
+/* Also unlinks the root from the list of this process. */
 void rootFree(struct root *root);
+void rootUnlink(const struct root *root);
 
 #endif

@@ -20,9 +20,11 @@
 #define STRANGERS_MOST 256 /* clients that have not proved that they know the key */
 #define STRANGERS_LEAST 4
 #define STACK_BYTES (256 << 10)
+#define TELL_MS 1000 /* for the root's thread to tell ranks that this rank has given up */
 
 pthread_mutex_t rootLock = PTHREAD_MUTEX_INITIALIZER;
 
+static struct root *roots;				   /* of this process; under rootLock */
 static struct root *idRoot;				   /* the handle of its root */
 static pthread_mutex_t idLock = PTHREAD_MUTEX_INITIALIZER; /* of rootMakeId() */
 
@@ -49,7 +51,72 @@ static void setHandle(struct root **handle, struct root *root)
 	pthread_mutex_lock(&rootLock);
 	if (handle)
 		*handle = root;
+	if (root) {
+		root->next = roots;
+		roots = root;
+	}
 	pthread_mutex_unlock(&rootLock);
+}
+
+void rootUnlink(const struct root *root)
+{
+	pthread_mutex_lock(&rootLock);
+	for (struct root **at = &roots; *at; at = &(*at)->next)
+		if (*at == root) {
+			*at = root->next;
+			break;
+		}
+	pthread_mutex_unlock(&rootLock);
+}
+
+static int isAt(const struct root *root, const struct rootContact *contact)
+{
+	return root->pid == getpid() && (!root->port || root->port == contact->port) &&
+	       (!contact->hostId || contact->hostId == identityHostId());
+}
+
+/* The key of a contact, and the root that has it; or NULL. The caller holds rootLock. */
+static struct rootKey *findHere(const struct rootContact *contact, struct root **of)
+{
+	for (struct root *root = roots; root; root = root->next)
+		for (struct authKey *key = root->keys; key && isAt(root, contact); key = key->next)
+			if (!memcmp(key->bytes, contact->key, sizeof(key->bytes))) {
+				*of = root;
+				return (struct rootKey *)key;
+			}
+	return NULL;
+}
+
+int rootIsHere(const struct rootContact *contact)
+{
+	struct root *of;
+
+	pthread_mutex_lock(&rootLock);
+	int found = findHere(contact, &of) != NULL;
+	pthread_mutex_unlock(&rootLock);
+	return found;
+}
+
+/* Have the ranks been told? */
+static int giveUp(const struct rootContact *contact, const char *why)
+{
+	struct root *of;
+
+	pthread_mutex_lock(&rootLock);
+	struct rootKey *key = findHere(contact, &of);
+	int told = !key || key->hasTold;
+	if (key && !key->givenUp)
+		key->givenUp = strdup(why);
+	if (!told)
+		__atomic_store_n(&of->someGivenUp, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&rootLock);
+	return told;
+}
+
+void rootGiveUp(const struct rootContact *contact, const char *why)
+{
+	for (int ms = 0; ms < TELL_MS && !giveUp(contact, why); ms++)
+		usleep(1000);
 }
 
 /* Strangers leave most file descriptors to the program. */

@@ -9,15 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/identity.h"
+#include "lib/base/interrupt.h"
+#include "lib/base/log.h"
 #include "meeting.h"
 
-#define WARN_SECONDS 1
+#define WARN_SECONDS 1	/* for another job's root, to take a sentence */
+#define REACH_SECONDS 5 /* for an address that leads to this host by a gateway */
+#define NAME_SECONDS 5	/* until the first line about a name that is not known */
+#define NAME_MS 200	/* between two questions for a name */
 
 /* The job of this process; rank 0 runs the root. The lock guards all fields. */
 static struct {
 	pthread_mutex_t lock;
-	int joined;
+	pid_t joined; /* this process; 0 before */
 	int rank, nRanks;
 	struct rootContact contact;
 	struct root *root; /* of rank 0, while some communicator needs it */
@@ -59,24 +65,59 @@ static void makeKey(const char *secret, uint8_t key[AUTH_KEY_BYTES])
 	}
 }
 
-static int resolve(const char *text, struct rootContact *contact, char *why)
+/* A text that is no name, "tcp://host" or an address with a wrong number, never becomes one. */
+static int isName(const char *host)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	return strpbrk(host, letters) && !strpbrk(host, ":/[]%@ ");
+}
+
+static int mayCome(const char *host, int error)
+{
+	return (error == EAI_AGAIN || error == EAI_NONAME) && isName(host);
+}
+
+/*
+ * The names of a job's hosts may come into the name service after its processes have started: as a
+ * port that is closed, a name that is not known is waited for.
+ */
+static int lookUp(const char *host, const char *port, const struct bootstrapWanted *wanted,
+		  struct addrinfo **list)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+	uint64_t warn = clockNow() + NAME_SECONDS * SECOND;
+	int error = getaddrinfo(host, port, &hints, list);
+
+	while (mayCome(host, error) && clockNow() < wanted->deadline && !interruptedHere()) {
+		if (clockNow() > warn) {
+			logWrite(logWarn, "bootstrap: waiting for the name in GIN_ROOT=%s: %s",
+				 wanted->root, gai_strerror(error));
+			warn = wanted->deadline;
+		}
+		usleep(NAME_MS * 1000);
+		error = getaddrinfo(host, port, &hints, list);
+	}
+	return error;
+}
+
+static int resolve(const struct bootstrapWanted *wanted, struct rootContact *contact, char *why)
+{
 	struct addrinfo *list = NULL;
 	char host[256], *port;
 
-	if (tcpSplit(text, host, sizeof(host), &port)) {
+	if (tcpSplit(wanted->root, host, sizeof(host), &port)) {
 		snprintf(why, BOOTSTRAP_WHY,
 			 "GIN_ROOT=%.100s: must be host:port or [address]:port, with a port from 1 "
 			 "to 65535",
-			 text);
+			 wanted->root);
 		return -1;
 	}
-	int error = getaddrinfo(host, port, &hints, &list);
+	int error = lookUp(host, port, wanted, &list);
 	if (error) {
-		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: %s", text,
+		snprintf(why, BOOTSTRAP_WHY, "GIN_ROOT=%.100s: %s", wanted->root,
 			 error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
-		return -1;
+		return mayCome(host, error) ? BOOTSTRAP_LATE : -1;
 	}
 	for (struct addrinfo *i = list; i && contact->addresses < ROOT_ADDRESSES; i = i->ai_next) {
 		socketAddress(i->ai_addr, &contact->address[contact->addresses]);
@@ -135,7 +176,43 @@ static void warnRoot(const struct rootContact *contact, const struct bootstrapWa
 		 "GIN_ROOT: the later one is on host %.63s, pid %u; each job needs a port of its "
 		 "own",
 		 entry->host, request.pid);
-	meetingAsk(contact, &request, 0, WARN_SECONDS, &reply, NULL, why);
+	meetingAsk(contact, &request, 0, clockNow() + WARN_SECONDS * SECOND, &reply, NULL, why);
+}
+
+/* Is it an address of this host, or of every host as 0.0.0.0? */
+static int isOwn(const struct netAddress *address)
+{
+	uint16_t port;
+	int fd = socketListen(address, &port);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || errno != EADDRNOTAVAIL;
+}
+
+/*
+ * Rank 0 alone can find out at once that GIN_ROOT names another host than its own: the other ranks
+ * find a closed port, as they do while rank 0 has not started. An address may belong to a gateway
+ * that forwards the port.
+ */
+static int checkPlace(const struct rootContact *contact, const struct bootstrapWanted *wanted,
+		      char *why)
+{
+	uint64_t end = clockNow() + REACH_SECONDS * SECOND;
+	char host[64] = "";
+
+	for (unsigned i = 0; i < contact->addresses; i++)
+		if (isOwn(&contact->address[i]))
+			return 0;
+	if (!meetingReach(contact, end < wanted->deadline ? end : wanted->deadline))
+		return 0;
+	int reason = errno;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(why, BOOTSTRAP_WHY,
+		 "GIN_ROOT=%.100s: no address of it is of host %s, where rank 0 runs, or leads "
+		 "there (%s): GIN_ROOT must name the host of rank 0",
+		 wanted->root, host, strerror(reason));
+	return -1;
 }
 
 /*
@@ -160,6 +237,10 @@ static int startRoot(struct rootContact *contact, const struct bootstrapWanted *
 			warnRoot(contact, wanted);
 		return -1;
 	}
+	if (!at && checkPlace(contact, wanted, why)) {
+		rootRelease(&job.root);
+		return -1;
+	}
 	if (!at) { /* rank 0 reaches its own root by loopback, whatever its name resolves to */
 		contact->address[0] = loopback;
 		contact->addresses = 1;
@@ -175,8 +256,11 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 		snprintf(why, BOOTSTRAP_WHY, "GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
 		return -1;
 	}
-	if (launcherRank(&job.rank, &job.nRanks, why) || resolve(wanted->root, &contact, why))
-		return -1;
+	int failed = launcherRank(wanted->forced, &job.rank, &job.nRanks, why);
+	if (!failed)
+		failed = resolve(wanted, &contact, why);
+	if (failed)
+		return failed;
 	if (!*wanted->secret && !onlyLoopback(&contact)) {
 		snprintf(why, BOOTSTRAP_WHY,
 			 "GIN_ROOT=%.100s is open to other hosts: set GIN_SECRET, on all ranks, to "
@@ -188,7 +272,7 @@ static int joinLocked(const struct bootstrapWanted *wanted, char *why)
 	if (!job.rank && startRoot(&contact, wanted, why))
 		return -1;
 	job.contact = contact;
-	job.joined = 1;
+	__atomic_store_n(&job.joined, getpid(), __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -203,13 +287,15 @@ static int tcpOpen(const struct bootstrapWanted *wanted, void **state, int *rank
 {
 	char name[BOOTSTRAP_NAME];
 
+	if (bootstrapCheckFork(&job.joined, why))
+		return -1;
 	pthread_mutex_lock(&job.lock);
 	int result = job.joined ? useRoot(wanted, why) : joinLocked(wanted, why);
 	pthread_mutex_unlock(&job.lock);
 	if (result)
-		return -1;
+		return result;
 	nameOf(wanted, name);
-	struct meeting *meeting = meetingMake(&job.contact, name, wanted->seconds, why);
+	struct meeting *meeting = meetingMake(&job.contact, name, wanted, why);
 	if (!meeting) {
 		rootRelease(&job.root);
 		return -1;

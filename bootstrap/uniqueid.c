@@ -56,7 +56,7 @@ void rootFromId(const uint8_t id[ROOT_ID_BYTES], struct rootContact *contact)
 static int idOpen(const struct bootstrapWanted *wanted, void **state, int *rank, int *nRanks,
 		  char *why)
 {
-	struct meeting *meeting = meetingMake(wanted->uniqueId, NULL, wanted->seconds, why);
+	struct meeting *meeting = meetingMake(wanted->uniqueId, NULL, wanted, why);
 
 	if (!meeting)
 		return -1;

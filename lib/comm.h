@@ -79,6 +79,7 @@ struct ginComm {
 
 /* The arguments of opening a communicator. */
 struct commStart {
+	const ginConfig_t *config; /* for commCheckConfig(), or NULL */
 	struct bootstrapWanted wanted;
 	const struct bootstrapOps *bootstrap; /* NULL: bootstrapChoose() */
 	int device;			      /* as in ginConfig_t */
@@ -86,6 +87,9 @@ struct commStart {
 	int copyEngines;		      /* this rank asks for them */
 	struct interrupt interrupt;	      /* of this and all later collectives */
 };
+
+/* Checks the choices of the caller. A rank with a wrong one takes part, so that no rank waits. */
+ginResult_t commCheckConfig(const ginConfig_t *config);
 
 /*
  * Connects the ranks and opens all components of a communicator. Collective: a step that fails on

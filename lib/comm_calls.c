@@ -22,6 +22,11 @@ static ginResult_t readConfig(const ginConfig_t *given, ginConfig_t *config)
 	if (config->name && strlen(config->name) > NAME_MOST)
 		return fail(ginErrorInvalidArgument, "config.name has %zu characters: at most %d",
 			    strlen(config->name), NAME_MOST);
+	return ginSuccess;
+}
+
+ginResult_t commCheckConfig(const ginConfig_t *config)
+{
 	if (routesForced(config->backend) < 0)
 		return fail(ginErrorInvalidArgument,
 			    "config.backend is %.40s: must be NULL or one of %s", config->backend,
@@ -46,7 +51,8 @@ static ginResult_t checkRank(const char *what, int rank, int nRanks)
 
 static struct commStart makeStart(const ginConfig_t *config)
 {
-	return (struct commStart){.device = config->device,
+	return (struct commStart){.config = config,
+				  .device = config->device,
 				  .forced = routesForced(config->backend),
 				  .copyEngines = routesWantCopies(config->copyEngines),
 				  .interrupt = {.poll = config->poll, .arg = config->pollArg},
@@ -56,6 +62,7 @@ static struct commStart makeStart(const ginConfig_t *config)
 					     .interface = paramText(paramSocketIfname),
 					     .name = config->name ? config->name : "",
 					     .seconds = paramNumber(paramTimeout),
+					     .deadline = deadlineHere(),
 					     .allgather = config->allgather,
 					     .allgatherArg = config->allgatherArg,
 					     .rank = config->rank,

@@ -12,13 +12,16 @@
 static ginResult_t openBootstrap(ginComm_t comm, const struct commStart *start)
 {
 	char why[BOOTSTRAP_WHY] = "";
+	int failed = -1;
 
 	comm->bootstrap =
 		start->bootstrap ? start->bootstrap : bootstrapChoose(&start->wanted, why);
-	if (comm->bootstrap && !comm->bootstrap->open(&start->wanted, &comm->bootstrapState,
-						      &comm->rank, &comm->nRanks, why))
+	if (comm->bootstrap)
+		failed = comm->bootstrap->open(&start->wanted, &comm->bootstrapState, &comm->rank,
+					       &comm->nRanks, why);
+	if (!failed)
 		return ginSuccess;
-	return fail(ginErrorBootstrap, "%s", why);
+	return fail(failed == BOOTSTRAP_LATE ? ginErrorTimeout : ginErrorBootstrap, "%s", why);
 }
 
 static void closeBootstrap(ginComm_t comm)
@@ -103,16 +106,17 @@ static ginResult_t checkFound(ginComm_t comm, const struct bootstrapWanted *want
 }
 
 /* A rank that cannot go on still takes part, so that no other rank waits for it. */
-static ginResult_t meetRanks(ginComm_t comm, const struct bootstrapWanted *wanted,
-			     struct identity *me)
+static ginResult_t meetRanks(ginComm_t comm, const struct commStart *start, struct identity *me)
 {
 	struct bootstrapEntry entry = {.magic = IDENTITY_MAGIC}, root, parent;
 	char why[BOOTSTRAP_WHY] = "";
 	ginResult_t mine = paramCheck();
 
 	if (mine == ginSuccess)
-		mine = checkFound(comm, wanted);
+		mine = checkFound(comm, &start->wanted);
 	gethostname(entry.host, sizeof(entry.host) - 1);
+	if (mine == ginSuccess && start->config)
+		mine = commCheckConfig(start->config);
 	if (mine == ginSuccess)
 		mine = allocRanks(comm);
 	if (mine == ginSuccess)
@@ -160,7 +164,7 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 	struct identity me;
 	struct netAddress address;
 	uint8_t key[AUTH_KEY_BYTES];
-	ginResult_t result = meetRanks(comm, &start->wanted, &me);
+	ginResult_t result = meetRanks(comm, start, &me);
 
 	if (result == ginSuccess && comm->bootstrap->lost)
 		comm->control.news = (struct controlNews){

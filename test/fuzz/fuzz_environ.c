@@ -74,7 +74,7 @@ static void readLauncher(const char *text, struct fuzzInput *in)
 	setenv("RANK", text, 1);
 	setenv("WORLD_SIZE", size, 1);
 	setenv("TORCHELASTIC_RUN_ID", text, 1);
-	if (!launcherRank(&rank, &nRanks, why))
+	if (!launcherRank("auto", &rank, &nRanks, why))
 		EXPECT(rank >= 0 && rank < nRanks && nRanks <= ROOT_RANKS);
 	else
 		EXPECT(why[0] && strlen(why) < sizeof(why));

@@ -104,14 +104,60 @@ static void wrongVariables()
 		  {rankOf(-1, 2, {root}), fails({"RANK=-1 and WORLD_SIZE=2"})},
 		  {rankOf(0, 0, {root}), fails({"RANK=0 and WORLD_SIZE=0"})},
 		  {{root, "RANK=one", "WORLD_SIZE=2"}, fails({"RANK=one"})}});
-	startJob("no place", {{rankOf(0, 2, {"GIN_BOOTSTRAP=tcp"}),
-			       fails({"GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port"})},
-			      {rankOf(0, 2, {"GIN_ROOT=127.0.0.1"}),
-			       fails({"GIN_ROOT=127.0.0.1: must be host:port"})},
-			      {rankOf(1, 2, {"GIN_ROOT=127.0.0.1:0"}),
-			       fails({"GIN_ROOT=127.0.0.1:0", "1 to 65535"})},
-			      {rankOf(1, 2, {"GIN_ROOT=no-such-host.invalid:5000"}),
-			       fails({"GIN_ROOT=no-such-host.invalid:5000: "})}});
+	startJob("no place",
+		 {{rankOf(0, 2, {"GIN_BOOTSTRAP=tcp"}),
+		   fails({"GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port"})},
+		  {rankOf(0, 2, {"GIN_ROOT=127.0.0.1"}),
+		   fails({"GIN_ROOT=127.0.0.1: must be host:port"})},
+		  {rankOf(1, 2, {"GIN_ROOT=127.0.0.1:0"}),
+		   fails({"GIN_ROOT=127.0.0.1:0", "1 to 65535"})},
+		  {rankOf(1, 2, {"GIN_ROOT=no-such-host.invalid:5000", "GIN_TIMEOUT=1"}),
+		   fails({"GIN_ROOT=no-such-host.invalid:5000: "}, ginErrorTimeout)},
+		  {rankOf(1, 2, {"GIN_ROOT=tcp://127.0.0.1:5000"}),
+		   fails({"GIN_ROOT=tcp://127.0.0.1:5000: "})}});
+}
+
+/* A network of documentation: this host has no address there. */
+static void otherHost()
+{
+	startJob("GIN_ROOT of another host", {{rankOf(0, 2, {newRoot("192.0.2.1"), "GIN_SECRET=a"}),
+					       failsWith({"no address of it is of host",
+							  "GIN_ROOT must name the host of rank 0"},
+							 ginErrorBootstrap)}});
+}
+
+/* Each of several processes would be a job of its own. */
+static void staleVariables()
+{
+	std::string root = newRoot();
+	std::vector<Process> all = world(2, {});
+
+	for (Process &process : all) {
+		process.variables = {root, "RANK=0", "WORLD_SIZE=1", "SLURM_STEP_NUM_TASKS=2"};
+		process.body = fails({"RANK=0 and WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=2",
+				      "GIN_BOOTSTRAP=self"});
+	}
+	startJob("variables of another job", all);
+}
+
+/* The limit counts from the call on, and the shortest limit ends the wait of all. */
+static void limits()
+{
+	std::string root = newRoot();
+	auto ends = [](int least, int most, const char *words) {
+		return [=] {
+			time_t begun = time(nullptr);
+			failsWith({words}, ginErrorTimeout)();
+			time_t seconds = time(nullptr) - begun;
+			EXPECT(seconds >= least && seconds <= most);
+		};
+	};
+
+	startJob("a rank's limit ends the wait of the others",
+		 {{rankOf(0, 3, {root, "GIN_TIMEOUT=600"}),
+		   ends(0, 60, "rank 2 did not come within")},
+		  {rankOf(1, 3, {root, "GIN_TIMEOUT=2"}),
+		   ends(2, 60, "rank 2 did not come within")}});
 }
 
 static void lateRoot()
@@ -156,6 +202,24 @@ static void wrongVariableLate()
 	startJob("a wrong variable, and rank 0 never comes",
 		 {{rankOf(1, 2, {newRoot(), "GIN_TIMEOUT=1", "GIN_ROUTE=bogus"}),
 		   fails({"GIN_ROUTE=bogus"}, ginErrorInvalidArgument)}});
+}
+
+/* As a wrong variable. */
+static void wrongChoice()
+{
+	std::string root = newRoot();
+	auto opens = [](const char *backend) {
+		return [=] {
+			ginConfig_t config = GIN_CONFIG_INIT;
+			ginComm_t comm = nullptr;
+			config.backend = backend;
+			EXPECT_FAILS(ginCommInit(&config, &comm), ginErrorInvalidArgument,
+				     "ginCommInit: rank 1: config.backend is bogus");
+		};
+	};
+
+	startJob("a wrong choice on one rank",
+		 {{rankOf(0, 2, {root}), opens(nullptr)}, {rankOf(1, 2, {root}), opens("bogus")}});
 }
 
 /*
@@ -430,11 +494,18 @@ static void restarts()
 
 static void forkAndEnd()
 {
+	ginComm_t comm = nullptr;
 	int status = -1;
+	ginUniqueId_t id;
 	pid_t child = fork();
 
-	if (!child)
+	if (!child) {
+		EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap, "forked this process");
+		CHECK(ginGetUniqueId(&id));
+		CHECK(ginCommInitRank(nullptr, &id, 0, 1, &comm));
+		CHECK(ginCommDestroy(comm));
 		exit(0); /* with atexit */
+	}
 	EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
@@ -525,8 +596,12 @@ int main()
 	addresses();
 	launchers();
 	wrongVariables();
+	otherHost();
+	staleVariables();
+	limits();
 	lateRoot();
 	wrongVariableLate();
+	wrongChoice();
 	rootEnds();
 	secrets();
 	takenPort();

@@ -74,8 +74,8 @@ static inline void *visitThread(void *arg)
 {
 	struct visitor *v = arg;
 
-	v->result = meetingAsk(&v->contact, &v->request, v->patient, v->seconds, &v->reply, NULL,
-			       v->why);
+	v->result = meetingAsk(&v->contact, &v->request, v->patient,
+			       clockNow() + v->seconds * SECOND, &v->reply, NULL, v->why);
 	return NULL;
 }
 

@@ -331,7 +331,10 @@ static void lostWhileJoining(void)
 static void newsOfMeetings(void)
 {
 	struct rootContact contact = newRoot(0, VISIT_SECONDS);
-	struct meeting m = {.seconds = VISIT_SECONDS, .nRanks = 2, .rank = 1, .watch = -1};
+	struct meeting m = {.deadline = clockNow() + VISIT_SECONDS * SECOND,
+			    .nRanks = 2,
+			    .rank = 1,
+			    .watch = -1};
 	struct bootstrapEntry mine, root, parent;
 	char why[BOOTSTRAP_WHY] = "";
 	struct visitor v = makeVisitor(&contact, "news", 0, 0, 2);
@@ -493,6 +496,42 @@ static void neverCome(void)
 	expectServes(&contact);
 }
 
+/* A rank with a shorter limit than the root's ends the wait of the others, and all learn why. */
+static void shorterLimit(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS);
+	struct visitor v[2];
+
+	for (uint32_t i = 0; i < 2; i++)
+		v[i] = makeVisitor(&contact, "", 0, i, 4);
+	v[1].seconds = 1;
+	startVisits(v, 2);
+	expectVisitsFail(v, 2, "ranks 2, 3 did not come within ");
+	EXPECT_EQUAL(v[0].result, BOOTSTRAP_LATE);
+	EXPECT_EQUAL(v[1].result, BOOTSTRAP_LATE);
+	expectServes(&contact);
+}
+
+/* Ranks that wait for a rank of the root's process, and those that come later. */
+static void givenUp(void)
+{
+	struct rootContact contact = newRoot(0, VISIT_SECONDS), other = newRoot(0, VISIT_SECONDS);
+	struct visitor v[2];
+
+	EXPECT(rootIsHere(&contact));
+	for (uint32_t i = 0; i < 2; i++)
+		v[i] = makeVisitor(&contact, "", 0, i + 1, 3);
+	startVisit(&v[0]);
+	usleep(100000); /* likely long enough to be one of those that wait */
+	rootGiveUp(&contact, "rank 0 does not reach its own root");
+	startVisit(&v[1]);
+	expectVisitsFail(v, 2, "rank 0 does not reach its own root");
+	expectServes(&other);
+	other.key[0]++;
+	EXPECT(!rootIsHere(&other));
+	rootGiveUp(&other, "of another process");
+}
+
 int main(void)
 {
 	seed = (unsigned)clockNow();
@@ -513,6 +552,8 @@ int main(void)
 	expectChild("news of a meeting", newsOfMeetings);
 	expectChild("derived keys", derivedKeys);
 	expectChild("a rank that ends before its request", lostBeforeRequest);
+	expectChild("a rank with a shorter limit", shorterLimit);
+	expectChild("a root whose rank gives up", givenUp);
 	expectChild("a rank that is late for a refusal", lateForRefusal);
 	expectChild("requests without sense", senselessRequests);
 	expectChild("unterminated texts", unterminatedTexts);

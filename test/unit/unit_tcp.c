@@ -9,6 +9,10 @@
 
 #include "test/arguments/arguments.h"
 
+#include "lib/base/clock.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
 static struct bootstrapWanted wanted = {.forced = "auto",
@@ -70,8 +74,6 @@ static void badRoots(void)
 	memcpy(longest + 380, ":5000", 6);
 	wanted.root = longest;
 	expectRefused("must be host:port");
-	wanted.root = "no-such-host.invalid:5000";
-	expectRefused("GIN_ROOT=no-such-host.invalid:5000: ");
 	wanted.root = "[]:5000";
 	expectRefused("GIN_ROOT=[]:5000: ");
 	wanted.root = "[fe80::1%lo]:5000"; /* fe80::1 of another host's interface */
@@ -82,6 +84,42 @@ static void badRoots(void)
 	expectRefused("GIN_BOOTSTRAP=tcp needs GIN_ROOT=host:port");
 	wanted.root = "127.0.0.1:65535";
 	free(join());
+}
+
+/* The name service knows late.invalid after some questions, and no other name. */
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+		struct addrinfo **list)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+	static int questions;
+	struct addrinfo numeric = *hints;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+	numeric.ai_flags |= AI_NUMERICHOST;
+	if (strcmp(host, "late.invalid"))
+		return real(host, port, &numeric, list);
+	questions++;
+	if (questions < 4)
+		return questions % 2 ? EAI_NONAME : EAI_AGAIN;
+	return real("127.0.0.9", port, &numeric, list);
+}
+
+static void lateNames(void)
+{
+	char why[BOOTSTRAP_WHY] = "";
+	void *state;
+	int rank, nRanks;
+
+	setRank("1", "3");
+	wanted.root = "never.invalid:5000";
+	wanted.deadline = clockNow() + SECOND / 10;
+	EXPECT_EQUAL(bootstrapTcpOps.open(&wanted, &state, &rank, &nRanks, why), BOOTSTRAP_LATE);
+	EXPECT_HAS(why, "GIN_ROOT=never.invalid:5000: ");
+	wanted.root = "late.invalid:5000";
+	wanted.deadline = clockNow() + 60 * SECOND;
+	struct meeting *meeting = join();
+	EXPECT(!memcmp(meeting->contact.address[0].bytes, "\x7f\0\0\x09", 4));
+	free(meeting);
 }
 
 static void badRanks(void)
@@ -120,22 +158,124 @@ static void launchers(void)
 	int rank, nRanks;
 
 	for (int i = 0; i < 4; i++) {
-		char text[2][16];
-		snprintf(text[0], sizeof(text[0]), "%d", i);
-		snprintf(text[1], sizeof(text[1]), "%d", i + 5);
-		setenv(pairs[i][0], text[0], 1);
+		char text[16];
+		snprintf(text, sizeof(text), "%d", i);
+		setenv(pairs[i][0], text, 1);
 		if (i) { /* an incomplete pair does not count */
-			EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), 0);
+			EXPECT_EQUAL(launcherRank("auto", &rank, &nRanks, why), 0);
 			EXPECT_EQUAL(rank, i - 1);
 		}
-		setenv(pairs[i][1], text[1], 1);
-		EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), 0);
+		setenv(pairs[i][1], "8", 1);
+		EXPECT_EQUAL(launcherRank("auto", &rank, &nRanks, why), 0);
 		EXPECT_EQUAL(rank, i);
-		EXPECT_EQUAL(nRanks, i + 5);
+		EXPECT_EQUAL(nRanks, 8);
 	}
 	setenv("RANK", "99", 1);
-	EXPECT_EQUAL(launcherRank(&rank, &nRanks, why), -1);
+	EXPECT_EQUAL(launcherRank("auto", &rank, &nRanks, why), -1);
 	EXPECT_HAS(why, "RANK=99 and WORLD_SIZE=8");
+}
+
+/* Numbers of ranks by RANK, Open MPI, PMI and Slurm; 0: not set. */
+struct numbers {
+	int world, openMpi, pmi, slurm;
+	int workers;	   /* LOCAL_WORLD_SIZE */
+	const char *words; /* of the refusal; NULL: the first number counts */
+	const char *forced;
+};
+
+static void setNumbers(const struct numbers *is)
+{
+	const char *const names[][2] = {{"RANK", "WORLD_SIZE"},
+					{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+					{"PMI_RANK", "PMI_SIZE"},
+					{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+					{"LOCAL_RANK", "LOCAL_WORLD_SIZE"}};
+	const int numbers[] = {is->world, is->openMpi, is->pmi, is->slurm, is->workers};
+
+	for (int i = 0; i < 5; i++) {
+		char text[16];
+		snprintf(text, sizeof(text), "%d", numbers[i]);
+		unsetenv(names[i][0]);
+		unsetenv(names[i][1]);
+		if (numbers[i]) {
+			setenv(names[i][0], "0", 1);
+			setenv(names[i][1], text, 1);
+		}
+	}
+}
+
+static int firstOf(const struct numbers *is)
+{
+	const int numbers[] = {is->world, is->openMpi, is->pmi, is->slurm};
+	int i = 0;
+
+	while (!numbers[i])
+		i++;
+	return numbers[i];
+}
+
+static void contradictions(void)
+{
+	static const struct numbers cases[] = {
+		{.world = 1,
+		 .slurm = 2,
+		 .words = "RANK=0 and WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=2"},
+		{.world = 1, .openMpi = 2, .words = "or set GIN_BOOTSTRAP=self"},
+		{.world = 1, .pmi = 2, .words = "PMI_SIZE=2", .forced = "tcp"},
+		{.world = 1, .slurm = 4, .workers = 1, .words = "SLURM_STEP_NUM_TASKS=4"},
+		{.openMpi = 1,
+		 .slurm = 2,
+		 .words = "OMPI_COMM_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=2"},
+		{.world = 4, .openMpi = 2, .words = "or set GIN_BOOTSTRAP=tcp if the first two"},
+		{.world = 4, .openMpi = 2, .forced = "tcp"},
+		{.world = 4, .openMpi = 8, .workers = 2, .words = "OMPI_COMM_WORLD_SIZE=8"},
+		/* torchrun by mpirun, by srun; both by mpirun whose daemons srun has started */
+		{.world = 4, .openMpi = 2, .workers = 2},
+		{.world = 16, .slurm = 2, .workers = 8},
+		{.world = 16, .openMpi = 2, .slurm = 5, .workers = 8},
+		{.openMpi = 16, .slurm = 3},
+		{.pmi = 16, .slurm = 3},
+		{.world = 4, .openMpi = 4, .pmi = 4, .slurm = 4},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *forced = cases[i].forced ? cases[i].forced : "auto";
+		char why[BOOTSTRAP_WHY] = "";
+		int rank = POISON_INT, nRanks = POISON_INT;
+		setNumbers(&cases[i]);
+		int refused = launcherRank(forced, &rank, &nRanks, why);
+		expectThat(refused == (cases[i].words ? -1 : 0), __FILE__, __LINE__, "case %zu: %s",
+			   i, why);
+		EXPECT_HAS(why, cases[i].words ? cases[i].words : "");
+		EXPECT_EQUAL(nRanks, refused ? POISON_INT : firstOf(&cases[i]));
+	}
+}
+
+/* What PMIx says is compared, too. Workers of an agent meet at GIN_ROOT where there is one. */
+static void besidePmix(void)
+{
+	static const struct numbers stale = {.world = 1, .openMpi = 2},
+				    nested = {.world = 4, .openMpi = 2, .workers = 2},
+				    daemons = {.openMpi = 1, .slurm = 2};
+	struct bootstrapWanted where = wanted;
+	char why[BOOTSTRAP_WHY] = "";
+
+	setenv("PMIX_NAMESPACE", "job", 1);
+	setNumbers(&stale);
+	EXPECT_EQUAL(launcherAgrees("auto", 2, why), -1);
+	EXPECT_HAS(why, "PMIx says that there are 2 ranks, WORLD_SIZE=1: set GIN_BOOTSTRAP=pmix");
+	EXPECT_EQUAL(launcherAgrees("pmix", 2, why), 0);
+	EXPECT(bootstrapChoose(&where, why) == &bootstrapPmixOps);
+	setNumbers(&nested);
+	EXPECT(bootstrapChoose(&where, why) == &bootstrapTcpOps);
+	where.root = "";
+	EXPECT(bootstrapChoose(&where, why) == &bootstrapPmixOps);
+	EXPECT_EQUAL(launcherAgrees("auto", 2, why), -1);
+	EXPECT_HAS(why, "WORLD_SIZE=4");
+	setNumbers(&daemons);
+	EXPECT_EQUAL(launcherAgrees("auto", 1, why), 0);
+	EXPECT_EQUAL(launcherAgrees("auto", 3, why), -1);
+	EXPECT_HAS(why, "OMPI_COMM_WORLD_SIZE=1");
 }
 
 static void expectJob(const char *due)
@@ -300,6 +440,9 @@ int main(void)
 	expectChild("texts that are no place", badRoots);
 	expectChild("ranks that there are not", badRanks);
 	expectChild("variables of launchers", launchers);
+	expectChild("variables that contradict each other", contradictions);
+	expectChild("PMIx and variables", besidePmix);
+	expectChild("names that come late", lateNames);
 	expectChild("numbers of jobs", jobs);
 	expectChild("IPv4", ipv4);
 	expectChild("IPv6", ipv6);

@@ -33,11 +33,14 @@ typedef struct {
 } pmix_value_t;
 
 typedef void (*pmix_op_cbfunc_t)(pmix_status_t status, void *arg);
+typedef void (*pmix_value_cbfunc_t)(pmix_status_t status, pmix_value_t *value, void *arg);
 
 enum {
 	PMIX_SUCCESS = 0,
+	PMIX_ERR_TIMEOUT = -24,
 	PMIX_ERR_UNREACH = -25,
 	PMIX_ERR_NOMEM = -32,
+	PMIX_ERR_NOT_FOUND = -46,
 	PMIX_OPERATION_SUCCEEDED = -157,
 	PMIX_BYTE_OBJECT = 27,
 	PMIX_BOOL = 1,
@@ -61,6 +64,8 @@ pmix_status_t PMIx_Fence_nb(const pmix_proc_t *procs, size_t nProcs, const pmix_
 			    size_t n, pmix_op_cbfunc_t done, void *arg);
 pmix_status_t PMIx_Get(const pmix_proc_t *proc, const char *key, const pmix_info_t *info, size_t n,
 		       pmix_value_t **value);
+pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char *key, const pmix_info_t *info,
+			  size_t n, pmix_value_cbfunc_t done, void *arg);
 const char *PMIx_Error_string(pmix_status_t status);
 
 #endif
