@@ -137,7 +137,8 @@ ginResult_t ginCommSplit(ginComm_t comm, int color, int key, ginComm_t *part);
  *
  * Collective; if the communicator has failed or was aborted, the call returns at once. No kernel
  * may use the communicator any more. Frees windows and device communicators that are left, with a
- * warning. `comm` is freed, except with ginErrorInvalidUsage (a kernel waits). NULL is allowed.
+ * warning. `comm` is freed, except with ginErrorInvalidUsage (a kernel waits; or this process is a
+ * forked child of the one that made it). NULL is allowed.
  */
 ginResult_t ginCommDestroy(ginComm_t comm);
 

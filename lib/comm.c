@@ -2,7 +2,7 @@
 /* comm.c - the communicators of the process: every call on one begins with commEnter() */
 #include "comm.h"
 
-#include "lib/base/forkguard.h"
+#include <unistd.h>
 
 static ginComm_t live[64]; /* lists, by a hash of the address */
 static pthread_mutex_t liveLock = PTHREAD_MUTEX_INITIALIZER;
@@ -24,9 +24,35 @@ static ginComm_t *liveLink(ginComm_t comm)
 	return at;
 }
 
+static void beforeFork(void)
+{
+	pthread_mutex_lock(&liveLock);
+}
+
+static void inParent(void)
+{
+	pthread_mutex_unlock(&liveLock);
+}
+
+/* The child has neither the threads nor the connections of its parent's communicators. */
+static void inChild(void)
+{
+	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
+		for (ginComm_t comm = live[i]; comm; comm = comm->nextLive)
+			comm->isParents = 1;
+	pthread_mutex_unlock(&liveLock);
+}
+
+static void install(void)
+{
+	pthread_atfork(beforeFork, inParent, inChild);
+}
+
 void commOpened(ginComm_t comm)
 {
-	comm->forks = forkDepth();
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, install);
 	pthread_mutex_lock(&liveLock);
 	comm->nextLive = *liveList(comm);
 	*liveList(comm) = comm;
@@ -55,12 +81,13 @@ ginResult_t commEnter(ginComm_t comm, const char *call)
 	int isOpen = comm && isLive(comm);
 
 	errorScope(call, isOpen ? comm->rank : -1);
-	if (isOpen && comm->forks == forkDepth())
-		return ginSuccess;
-	if (isOpen)
+	if (isOpen && comm->isParents)
 		return fail(ginErrorInvalidUsage,
-			    "comm is of the parent of this process, which was forked: make "
-			    "another, by ginCommInitRank() for example");
+			    "comm belongs to the process that forked this one (pid %d): a child "
+			    "opens communicators of its own",
+			    (int)getpid());
+	if (isOpen)
+		return ginSuccess;
 	return fail(ginErrorInvalidArgument,
 		    comm ? "comm is no communicator: was it destroyed?" : "comm is NULL");
 }

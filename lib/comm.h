@@ -36,7 +36,6 @@ enum peerLost {
  */
 struct ginComm {
 	int rank, nRanks;
-	unsigned forks; /* forkDepth() of the process that has made it */
 	const struct bootstrapOps *bootstrap;
 	void *bootstrapState;
 	struct identity *ranks; /* [nRanks] */
@@ -75,6 +74,7 @@ struct ginComm {
 	uint64_t windowSerial, devCommSerial;
 
 	struct ginComm *nextLive; /* in the list of commOpened() */
+	int isParents;		  /* this process is a forked child of the one that opened it */
 };
 
 /* The arguments of opening a communicator. */
@@ -121,7 +121,7 @@ void commClosing(ginComm_t comm);
 
 /*
  * Begins an API call: sets the scope of error sentences. Fails when comm is NULL or no communicator
- * of the process, after ginCommDestroy() for example.
+ * of the process, after ginCommDestroy() or in a forked child for example.
  */
 ginResult_t commEnter(ginComm_t comm, const char *call);
 

@@ -10,7 +10,6 @@ static struct {
 	pthread_mutex_t lock;
 	int *fds;
 	int count, room;
-	unsigned depth;
 } guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -30,7 +29,6 @@ static void inChild(void)
 	for (int i = 0; i < guard.count; i++)
 		close(guard.fds[i]);
 	guard.count = 0;
-	guard.depth++; /* no other thread runs in the child yet */
 	pthread_mutex_unlock(&guard.lock);
 }
 
@@ -49,12 +47,6 @@ static int makeRoom(void)
 	guard.fds = fds;
 	guard.room = room;
 	return 0;
-}
-
-unsigned forkDepth(void)
-{
-	pthread_once(&once, install);
-	return guard.depth;
 }
 
 void forkGuard(int fd)

@@ -14,7 +14,4 @@ void forkGuard(int fd);
 /* Closes `fd`, guarded or not. */
 void forkGuardClose(int fd);
 
-/* How many forks lie between this process and the one that called first. */
-unsigned forkDepth(void);
-
 #endif

@@ -154,8 +154,8 @@ static void useCommOfParent(void)
 	void *at = POISON;
 
 	EXPECT_FAILS(ginMemAlloc(commOfParent, 64, &at), ginErrorInvalidUsage,
-		     "comm is of the parent of this process");
-	EXPECT_FAILS(ginCommDestroy(commOfParent), ginErrorInvalidUsage, "comm is of the parent");
+		     "comm belongs to the process that forked this one");
+	EXPECT_FAILS(ginCommDestroy(commOfParent), ginErrorInvalidUsage, "comm belongs to the process");
 	EXPECT(at == POISON);
 	expectAlone(&config);
 }

@@ -492,14 +492,20 @@ static void restarts()
 	startJob("restarts", all);
 }
 
-static void forkAndEnd()
+static void forkAndEnd(ginComm_t comm)
 {
-	ginComm_t comm = nullptr;
-	int status = -1;
+	const char *words = "comm belongs to the process that forked this one";
+	int status = -1, error;
+	ginResult_t async;
 	ginUniqueId_t id;
 	pid_t child = fork();
 
 	if (!child) {
+		EXPECT_FAILS(ginCommAllgather(comm, &error, &error, 0), ginErrorInvalidUsage,
+			     words);
+		EXPECT_FAILS(ginCommGetAsyncError(comm, &async), ginErrorInvalidUsage, words);
+		EXPECT_FAILS(ginCommAbort(comm), ginErrorInvalidUsage, words);
+		EXPECT_FAILS(ginCommDestroy(comm), ginErrorInvalidUsage, words);
 		EXPECT_FAILS(ginCommInit(nullptr, &comm), ginErrorBootstrap, "forked this process");
 		CHECK(ginGetUniqueId(&id));
 		CHECK(ginCommInitRank(nullptr, &id, 0, 1, &comm));
@@ -509,7 +515,7 @@ static void forkAndEnd()
 	EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* A child that a rank forks ends, or lives on; the ranks go on. */
+/* A child that a rank forks cannot use the communicator, ends, or lives on; the ranks go on. */
 static void forkAfterInit()
 {
 	std::vector<Process> all = world(3, {newRoot()});
@@ -519,7 +525,7 @@ static void forkAfterInit()
 		process.body = [=] {
 			Rank r;
 			rankOpen(r, nullptr);
-			forkAndEnd();
+			forkAndEnd(r.comm);
 			exchange(r, 1);
 			pid_t sleeper = fork();
 			if (!sleeper)

@@ -90,7 +90,7 @@ def test_memory_in_a_child():
         "    os._exit(0)\n"
         "os.wait(); comm.close()"
     )
-    assert re.search("^refused: .*comm is of the parent of this process", python(code), re.M)
+    assert re.search("^refused: .*comm belongs to the process that forked this one", python(code), re.M)
 
 
 def test_no_bytes():
