@@ -189,7 +189,9 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 					  comm->ranks, sizeof(me));
 	for (int r = 0; result == ginSuccess && r < comm->nRanks; r++)
 		identityBound(&comm->ranks[r]);
-	if (result != ginSuccess)
+	if (result == ginSuccess)
+		controlRanksKnown(&comm->control);
+	else
 		controlClose(&comm->control);
 	return result;
 }

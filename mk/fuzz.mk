@@ -15,7 +15,7 @@ FUZZ_TARGETS := $(patsubst test/fuzz/fuzz_%.c,$(BUILD)/fuzz/%,$(foreach source,$
 fuzz:
 	$(Q)test/fuzz/run $(or $(SECONDS),60) $(TARGETS)
 
-check-faults: lib $(BUILD)/test/faults/life $(BUILD)/test/faults/soak $(if $(VERBS),mlx5dev)
+check-faults: lib $(BUILD)/test/faults/life $(BUILD)/test/faults/soak $(BUILD)/test/faults/deaths $(if $(VERBS),mlx5dev)
 	$(Q)test/faults/run --build $(BUILD) --seconds $(or $(SECONDS),60) $(KINDS)
 
 # What kernels read, on host threads.

@@ -115,19 +115,30 @@ static int refuse(void)
 	return -1;
 }
 
-int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64_t deadline)
+int authMakeAnswer(const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, const uint64_t challenge[2],
+		   uint8_t answer[AUTH_ANSWER_BYTES], uint64_t *proof)
 {
 	struct authGreeting mine = {.magic = GREETING_MAGIC, .rank = rank};
-	uint64_t theirs[2], proof;
 
-	if (randomBytes(mine.challenge, sizeof(mine.challenge)) ||
-	    socketReceive(fd, theirs, sizeof(theirs), deadline))
+	if (randomBytes(mine.challenge, sizeof(mine.challenge)))
 		return -1;
-	mine.proof = prove(key, toListener, rank, theirs, mine.challenge);
-	if (socketSend(fd, &mine, sizeof(mine), deadline) ||
+	mine.proof = prove(key, toListener, rank, challenge, mine.challenge);
+	*proof = prove(key, toConnector, rank, challenge, mine.challenge);
+	memcpy(answer, &mine, sizeof(mine));
+	return 0;
+}
+
+int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64_t deadline)
+{
+	uint8_t answer[AUTH_ANSWER_BYTES];
+	uint64_t theirs[2], proof, due;
+
+	if (socketReceive(fd, theirs, sizeof(theirs), deadline) ||
+	    authMakeAnswer(key, rank, theirs, answer, &due) ||
+	    socketSend(fd, answer, sizeof(answer), deadline) ||
 	    socketReceive(fd, &proof, sizeof(proof), deadline))
 		return -1;
-	return proof == prove(key, toConnector, rank, theirs, mine.challenge) ? 0 : refuse();
+	return proof == due ? 0 : refuse();
 }
 
 int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline)

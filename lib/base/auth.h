@@ -24,11 +24,20 @@ void authDerive(const uint8_t key[AUTH_KEY_BYTES], const void *data, size_t byte
  */
 int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64_t deadline);
 
+#define AUTH_CHALLENGE_BYTES 16
+#define AUTH_ANSWER_BYTES 32
+
+/*
+ * The connecting end's answer to a challenge, and the proof that the listener then has to send.
+ * Returns 0, or -1 with errno.
+ */
+int authMakeAnswer(const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, const uint64_t challenge[2],
+		   uint8_t answer[AUTH_ANSWER_BYTES], uint64_t *proof);
+
 /*
  * The listening end, which receives the rank, in two steps: it serves other connections until the
  * answer arrives. Results as authConnect()'s. Reads AUTH_ANSWER_BYTES only.
  */
-#define AUTH_ANSWER_BYTES 32
 int authChallenge(int fd, uint64_t challenge[2], uint64_t deadline);
 int authAnswer(int fd, const uint8_t key[AUTH_KEY_BYTES], const uint64_t challenge[2],
 	       uint32_t *rank, uint64_t deadline);

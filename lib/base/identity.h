@@ -14,7 +14,7 @@ struct identity {
 	uint64_t processId[2];	       /* equal only within a process */
 	uint8_t nonce[AUTH_KEY_BYTES]; /* random; the communicator's key contains rank 0's nonce */
 	char host[64];
-	uint16_t port;	      /* on which the control plane listens; 0: no rank connects to it */
+	uint16_t port;	      /* on which the control plane listens; 0: this rank is alone */
 	uint16_t addresses;   /* through which other ranks reach the control plane */
 	uint8_t loopback;     /* ranks of this host reach it through the loopback interface */
 	uint8_t local;	      /* all ranks are on this host */

@@ -253,26 +253,26 @@ static int isOwnPeer(int fd)
 	       !memcmp(&mine, &theirs, mineLength);
 }
 
-static int finishConnect(int fd, uint64_t deadline)
+int socketConnectEnd(int fd)
 {
 	const struct linger atOnce = {.l_onoff =
 					      1}; /* otherwise the port stays in use for a minute */
 	int reason = 0;
 	socklen_t length = sizeof(reason);
 
-	if (await(fd, POLLOUT, deadline))
-		return -1;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &length))
 		return -1;
 	if (!reason && isOwnPeer(fd)) {
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &atOnce, sizeof(atOnce));
 		reason = ECONNREFUSED;
 	}
+	if (!reason)
+		setOptions(fd);
 	errno = reason;
 	return reason ? -1 : 0;
 }
 
-int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
+int socketConnectBegin(const struct netAddress *to, uint16_t port)
 {
 	union socketAddress address;
 	socklen_t length = fillAddress(&address, to, port);
@@ -283,9 +283,15 @@ int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
 		return -1;
 	if (connect(fd, &address.any, length) && errno != EINPROGRESS && errno != EINTR)
 		return closeFailed(fd);
-	if (finishConnect(fd, deadline))
+	return fd;
+}
+
+int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline)
+{
+	int fd = socketConnectBegin(to, port);
+
+	if (fd >= 0 && (await(fd, POLLOUT, deadline) || socketConnectEnd(fd)))
 		return closeFailed(fd);
-	setOptions(fd);
 	return fd;
 }
 

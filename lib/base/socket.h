@@ -58,6 +58,10 @@ int socketListenAt(const struct netAddress *at, uint16_t port);
 
 int socketConnect(const struct netAddress *to, uint16_t port, uint64_t deadline);
 
+/* The halves of socketConnect(), which do not wait; the second one when `fd` can be written to. */
+int socketConnectBegin(const struct netAddress *to, uint16_t port);
+int socketConnectEnd(int fd);
+
 /* A connection, or -1 with ETIMEDOUT. */
 int socketAccept(int listener, uint64_t deadline);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * accept.c - accepts the connections of the children
+ * accept.c - accepts the connections of the children, and after a failure those of other ranks
  *
  * Anybody can connect to the listener. A connection is a stranger until it has proved that it knows
  * the key. One loop serves the listener and all strangers, and never waits for one of them. The
@@ -8,7 +8,7 @@
  * that is closed in this way connects again.
  */
 #include <errno.h>
-#include <poll.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 
-#define STRANGERS_MOST 64
+#define STRANGERS_MOST CONTROL_STRANGERS
 #define STRANGERS_LEAST 4
 #define STRANGER_MS 50	  /* a stranger is closed for a newer one after this time at the earliest */
 #define NEWS_MS 100	  /* between two questions for news that have no descriptor */
@@ -33,11 +33,13 @@ struct stranger {
 
 struct reception {
 	struct control *c;
+	int isLate;				  /* after a failure: any rank may come */
 	int missing;				  /* children that have not connected */
 	struct stranger stranger[STRANGERS_MOST]; /* the oldest first */
 	int strangers, most;
 	unsigned refused; /* since the last log line */
 	uint64_t reported;
+	uint64_t rests; /* no descriptor: nothing is accepted until then */
 };
 
 int controlFirstChild(const struct control *c)
@@ -45,10 +47,43 @@ int controlFirstChild(const struct control *c)
 	return c->rank ? 1 : 0;
 }
 
-void controlAddLink(struct control *c, int fd, int rank)
+static int makeRoom(struct control *c)
 {
-	forkGuard(fd);
-	c->link[c->links++] = (struct controlLink){.fd = fd, .rank = rank};
+	int room = 2 * c->room;
+	struct controlLink *link = calloc((size_t)room, sizeof(*link));
+
+	if (!link)
+		return -1;
+	memcpy(link, c->link, (size_t)c->links * sizeof(*link));
+	if (c->link != c->tree)
+		free(c->link);
+	c->link = link;
+	c->room = room;
+	return 0;
+}
+
+/* The place of a link of attach.c that has ended, or a new one. */
+static struct controlLink *findPlace(struct control *c)
+{
+	for (int i = controlLinksOf(c->rank, c->nRanks); i < c->links; i++)
+		if (c->link[i].fd < 0 && !c->link[i].dial)
+			return &c->link[i];
+	if (c->links == c->room && makeRoom(c))
+		return NULL;
+	return &c->link[c->links++];
+}
+
+struct controlLink *controlAddLink(struct control *c, int fd, int rank)
+{
+	struct controlLink *link = findPlace(c);
+
+	if (!link)
+		return NULL;
+	if (fd >= 0)
+		forkGuard(fd);
+	bufferFree(&link->in);
+	*link = (struct controlLink){.fd = fd, .rank = rank};
+	return link;
 }
 
 static int isMissingChild(const struct control *c, uint32_t rank)
@@ -59,6 +94,16 @@ static int isMissingChild(const struct control *c, uint32_t rank)
 		if (c->link[i].rank == (int)rank)
 			return 0;
 	return 1;
+}
+
+/*
+ * After a failure any rank may come, and more than once: both ends may connect at one time. A link
+ * of a rank that has failed serves to tell it so.
+ */
+static int mayCome(const struct reception *r, uint32_t rank)
+{
+	return r->isLate ? rank < (uint32_t)r->c->nRanks && (int)rank != r->c->rank
+			 : isMissingChild(r->c, rank);
 }
 
 static int firstMissingChild(const struct control *c)
@@ -80,11 +125,16 @@ static int mostStrangers(void)
 	return files.rlim_cur / 8 < STRANGERS_LEAST ? STRANGERS_LEAST : (int)files.rlim_cur / 8;
 }
 
-/* Logs the first refusal with its address, later ones as a number. */
+/*
+ * Logs the first refusal with its address, later ones as a number. A rank that connects after a
+ * failure may end meanwhile: that is no refusal to report.
+ */
 static void noteRefusal(struct reception *r, int fd)
 {
 	char from[64];
 
+	if (r->isLate)
+		return;
 	if (r->reported) {
 		r->refused++;
 		return;
@@ -138,15 +188,19 @@ static void admitStranger(struct reception *r, int index)
 	int bytes = 1;
 	uint32_t rank;
 
-	if (authAnswer(s->fd, r->c->key, s->challenge, &rank, clockNow()) ||
-	    !isMissingChild(r->c, rank) ||
-	    setsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes))) {
+	struct controlLink *link = NULL;
+
+	if (!authAnswer(s->fd, r->c->key, s->challenge, &rank, clockNow()) && mayCome(r, rank) &&
+	    !setsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes)))
+		link = controlAddLink(r->c, s->fd, (int)rank);
+	if (!link) {
 		refuseStranger(r, index);
 		return;
 	}
-	controlAddLink(r->c, s->fd, (int)rank);
-	r->missing--;
+	r->missing -= !r->isLate;
 	removeStranger(r, index);
+	if (r->isLate)
+		controlSendNews(r->c, link);
 }
 
 /*
@@ -190,7 +244,7 @@ static ginResult_t acceptStranger(struct reception *r)
 }
 
 /* Makes room for a new stranger. Returns the time at which there will be room, or 0. */
-static uint64_t makeRoom(struct reception *r, uint64_t now)
+static uint64_t roomAt(struct reception *r, uint64_t now)
 {
 	uint64_t end = r->stranger[0].since + STRANGER_MS * (SECOND / 1000);
 
@@ -213,29 +267,40 @@ ginResult_t controlReadNews(struct control *c)
 	return ginSuccess;
 }
 
+/* Returns the number of entries: the listener's, and one of each stranger. */
+static int fillEntries(const struct reception *r, struct pollfd *fds, int hasRoom)
+{
+	fds[0] = (struct pollfd){.fd = hasRoom ? r->c->listener : -1, .events = POLLIN};
+	for (int i = 0; i < r->strangers; i++)
+		fds[1 + i] = (struct pollfd){.fd = r->stranger[i].fd, .events = POLLIN};
+	return 1 + r->strangers;
+}
+
+static void serveStrangers(struct reception *r, const struct pollfd *fds)
+{
+	for (int i = r->strangers; i-- > 0;) /* downwards: admitStranger() moves later strangers */
+		if (fds[1 + i].revents)
+			admitStranger(r, i);
+}
+
 /* One pass of the loop: waits until `until` at most. */
 static ginResult_t turn(struct reception *r, uint64_t until)
 {
 	struct pollfd fds[2 + STRANGERS_MOST];
-	uint64_t now = clockNow(), room = makeRoom(r, now);
-	int n = r->strangers;
+	uint64_t now = clockNow(), room = roomAt(r, now);
 
 	if (room && room < until)
 		until = room;
 	if (r->c->news.isAsked && until > now + NEWS_MS * (SECOND / 1000))
 		until = now + NEWS_MS * (SECOND / 1000);
-	fds[0] = (struct pollfd){.fd = room ? -1 : r->c->listener, .events = POLLIN};
-	for (int i = 0; i < n; i++)
-		fds[1 + i] = (struct pollfd){.fd = r->stranger[i].fd, .events = POLLIN};
+	int n = fillEntries(r, fds, !room) - 1;
 	fds[1 + n] = (struct pollfd){.fd = r->c->news.fd, .events = POLLIN};
 	int ready = poll(fds, 2 + (nfds_t)n, clockLeftMs(until, interruptMsHere(1000)));
 	if (interruptedHere())
 		return fail(ginErrorAborted, "config.poll has ended the call");
 	if (ready <= 0)
 		return ginSuccess;
-	for (int i = n; i-- > 0;) /* downwards: admitStranger() moves later strangers */
-		if (fds[1 + i].revents)
-			admitStranger(r, i);
+	serveStrangers(r, fds);
 	if (r->missing && fds[1 + n].revents)
 		return controlReadNews(r->c);
 	return fds[0].revents && r->missing ? acceptStranger(r) : ginSuccess;
@@ -279,4 +344,39 @@ ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t dead
 	while (c->spares)
 		controlReleaseSpare(c);
 	return result;
+}
+
+int controlReceive(struct control *c)
+{
+	if (c->reception)
+		return 0;
+	c->reception = malloc(sizeof(*c->reception));
+	if (!c->reception)
+		return -1;
+	*c->reception = (struct reception){.c = c, .isLate = 1, .most = mostStrangers()};
+	return 0;
+}
+
+int controlReceptionPoll(struct reception *r, struct pollfd *fds)
+{
+	uint64_t now = clockNow();
+
+	return fillEntries(r, fds, now >= r->rests && !roomAt(r, now));
+}
+
+/* What poll() has said about entries of controlReceptionPoll(). */
+void controlReceptionServe(struct reception *r, const struct pollfd *fds)
+{
+	serveStrangers(r, fds);
+	if (!fds[0].revents || acceptStranger(r) == ginSuccess)
+		return;
+	r->rests = clockNow() + SECOND;
+	logWrite(logWarn, "control plane: %s", ginGetLastError());
+}
+
+void controlReceptionClose(struct reception *r)
+{
+	while (r && r->strangers)
+		refuseStranger(r, 0);
+	free(r);
 }

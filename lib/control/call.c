@@ -26,6 +26,13 @@ static void closeFile(int *fd)
 	*fd = -1;
 }
 
+static void closeListener(struct control *c)
+{
+	if (c->listener >= 0)
+		forkGuardClose(c->listener);
+	c->listener = -1;
+}
+
 void controlReleaseSpare(struct control *c)
 {
 	if (c->spares)
@@ -35,6 +42,7 @@ void controlReleaseSpare(struct control *c)
 static void freeState(struct control *c)
 {
 	for (int i = 0; i < c->links; i++) {
+		controlDropDial(&c->link[i]);
 		if (c->link[i].fd >= 0)
 			forkGuardClose(c->link[i].fd);
 		bufferFree(&c->link[i].in);
@@ -42,7 +50,10 @@ static void freeState(struct control *c)
 	}
 	while (c->spares)
 		controlReleaseSpare(c);
-	closeFile(&c->listener);
+	if (c->link != c->tree)
+		free(c->link);
+	controlReceptionClose(c->reception);
+	closeListener(c);
 	recoverClose(c);
 	closeFile(&c->wake);
 	bufferFree(&c->gather.entries);
@@ -80,19 +91,17 @@ static int chooseAddress(struct identity *me)
 static ginResult_t listenAt(struct control *c, const struct netAddress *at, uint16_t *port)
 {
 	c->listener = socketListen(at, port);
-	return c->listener < 0 ? failErrno("cannot listen for the control plane") : ginSuccess;
-}
-
-static int hasChildren(const struct control *c)
-{
-	return controlLinksOf(c->rank, c->nRanks) > (c->rank != 0);
+	if (c->listener < 0)
+		return failErrno("cannot listen for the control plane");
+	forkGuard(c->listener); /* otherwise a child would accept after the death of this rank */
+	return ginSuccess;
 }
 
 static ginResult_t openFiles(struct control *c, struct identity *me)
 {
 	const struct netAddress *at = chooseAddress(me) ? &me->address[0] : NULL;
 
-	if (hasChildren(c) && listenAt(c, at, &me->port) != ginSuccess)
+	if (c->nRanks > 1 && listenAt(c, at, &me->port) != ginSuccess)
 		return ginErrorSystem;
 	if (recoverOpen(c, at, &me->recoverPort) != ginSuccess)
 		return ginErrorSystem;
@@ -108,10 +117,10 @@ static ginResult_t openFiles(struct control *c, struct identity *me)
 	return ginSuccess;
 }
 
-/* `arrived` and `failed`. */
+/* `arrived`, `failed` and `gone`. */
 size_t controlBytes(int nRanks)
 {
-	return 2 * (size_t)nRanks;
+	return 3 * (size_t)nRanks;
 }
 
 static ginResult_t allocState(struct control *c)
@@ -120,6 +129,7 @@ static ginResult_t allocState(struct control *c)
 	if (!c->gather.arrived)
 		return fail(ginErrorSystem, "no memory for the control plane");
 	c->failed = c->gather.arrived + c->nRanks;
+	c->gone = c->failed + c->nRanks;
 	controlGatherReset(c);
 	return ginSuccess;
 }
@@ -137,6 +147,8 @@ ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct ident
 {
 	*c = (struct control){
 		.rank = rank, .nRanks = nRanks, .listener = -1, .wake = -1, .news = {.fd = -1}};
+	c->link = c->tree;
+	c->room = CONTROL_LINKS;
 	initLocks(c);
 	ginResult_t result = openFiles(c, me);
 	if (result == ginSuccess)
@@ -164,8 +176,8 @@ ginResult_t controlOpen(struct control *c, const struct identity *ranks,
 	c->onFailure = onFailure;
 	c->onFailureArg = arg;
 	ginResult_t result = controlConnect(c, deadlineHere());
-	closeFile(&c->listener);
 	if (result != ginSuccess) {
+		closeListener(c);
 		breakOpening(c, result);
 		return result;
 	}
@@ -494,8 +506,10 @@ static void sendFarewells(struct control *c)
 	pthread_mutex_lock(&c->lock);
 	c->closing = 1; /* controlSend() then ends each link after its last message */
 	pthread_cond_broadcast(&c->changed);
-	for (int i = 0; i < c->links; i++)
+	for (int i = 0; i < c->links; i++) {
+		controlDialFarewell(&c->link[i]);
 		controlSend(c, &c->link[i], &bye, NULL);
+	}
 	pthread_mutex_unlock(&c->lock);
 	controlWake(c);
 }

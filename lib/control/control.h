@@ -5,12 +5,13 @@
  * A tree of authenticated sockets. A rank communicates with its parent and children only; one
  * thread per communicator reads the sockets. A collective gathers entries up the tree, and rank 0
  * sends the result down. When a connection ends without a farewell, the rank at its other end has
- * died: all ranks get a failure message, and every later collective fails with its sentence.
+ * died: all ranks get a failure message, and every later collective fails with its sentence. Ranks
+ * whose parent has died then connect to another rank, so that all learn of later deaths.
  *
  * Files: call.c the calls, tree.c connecting, accept.c accepting, gather.c the way up of a
- * collective, deliver.c the way down, send.c sending, thread.c reading and failures, handles.c file
- * descriptors between ranks of one host, recover.c and recover_peer.c the agreement of the ranks
- * that go on after a failure, datagram.c UDP.
+ * collective, deliver.c the way down, send.c sending, thread.c reading and failures, attach.c
+ * connecting after a failure, handles.c file descriptors between ranks of one host, recover.c and
+ * recover_peer.c the agreement of the ranks that go on after a failure, datagram.c UDP.
  */
 #ifndef GIN_LIB_CONTROL_H
 #define GIN_LIB_CONTROL_H
@@ -30,13 +31,15 @@
 /* Most bytes of all ranks in one round of an all-to-all, unless a block of each rank has more. */
 #define CONTROL_ROUND_BYTES (16u << 20)
 
-/* A connection to the parent or to a child; fd is -1 after it has ended. */
+/* A connection to another rank; fd is -1 after it has ended. */
 struct controlLink {
 	int fd;
 	int rank;
-	int left;	  /* the rank sent a farewell: the end of the connection is no failure */
-	int patient;	  /* the peer's process does not read, but its kernel answers */
-	struct buffer in; /* an incomplete message; used by the thread only */
+	int left;    /* the rank sent a farewell: the end of the connection is no failure */
+	int silent;  /* the connection has ended because the other host does not answer */
+	int patient; /* the peer's process does not read, but its kernel answers */
+	struct controlDial *dial; /* not NULL: this rank is still connecting: attach.c */
+	struct buffer in;	  /* an incomplete message; used by the thread only */
 	/* Messages that did not fit the socket's buffer; under the lock. */
 	struct controlPart *first, *last; /* first NULL: none */
 	size_t sent;			  /* bytes of the first message that are sent */
@@ -80,14 +83,16 @@ struct control {
 	int subtree;		      /* ranks in the subtree of this rank, this rank included */
 	const struct identity *ranks; /* [nRanks] */
 	uint8_t key[AUTH_KEY_BYTES];  /* of this communicator's connections */
-	struct controlLink link[CONTROL_LINKS]; /* parent first (not at rank 0), then children */
-	int links;
+	struct controlLink tree[CONTROL_LINKS];
+	struct controlLink *link; /* parent first (not at rank 0), children, those of attach.c */
+	int links, room;	  /* of link[]; `tree` until there are more */
 	int listener;
 	struct controlNews news; /* the caller may set it before controlOpen(); then the thread's */
 	int spare[CONTROL_LINKS]; /* descriptors reserved for links not yet connected */
 	int spares;
-	struct recovery *recovery; /* see recover.h */
-	int wake;		   /* eventfd: the thread must check `closing` */
+	struct recovery *recovery;   /* see recover.h */
+	struct reception *reception; /* after a failure: the thread's, in accept.c */
+	int wake;		     /* eventfd: the thread must check `closing` */
 	pthread_t thread;
 	int started;
 	controlFailure_t onFailure;
@@ -106,9 +111,14 @@ struct control {
 	uint32_t allRetired;  /* the least `retired` of all ranks, in the last collective */
 	ginResult_t broken;   /* not ginSuccess: the first failure of the communicator */
 	char why[SENTENCE_BYTES];
-	uint8_t *failed; /* [nRanks] */
-	int aborted;	 /* by controlAbort() */
-	int connected;	 /* the thread may begin */
+	uint8_t *failed;   /* [nRanks] */
+	uint8_t *gone;	   /* [nRanks]: bits of enum controlGone */
+	int known;	   /* the entries of all ranks are filled in */
+	int leaving;	   /* the parent has left, after a failure or before */
+	uint64_t settled;  /* when a rank last failed or left */
+	uint64_t attachAt; /* when the thread calls controlAttach(); 0: after the next failure */
+	int aborted;	   /* by controlAbort() */
+	int connected;	   /* the thread may begin */
 	int closing;
 };
 
@@ -117,10 +127,10 @@ int controlParent(int rank);
 
 /*
  * Acquires all resources of this rank, so that a rank that lacks one can report it in the
- * bootstrap's exchange, and no other rank waits for it. Starts the thread. A rank with children
- * listens: on all interfaces, or on `me->address[0]` only when GIN_SOCKET_IFNAME is set or
- * `me->local` is. Fills in me->port, and reduces me->address to the addresses on which the rank
- * listens. On failure, nothing stays open.
+ * bootstrap's exchange, and no other rank waits for it. Starts the thread. Unless this rank is
+ * alone, listens for children and for ranks that lose their parents: on all interfaces, or on
+ * `me->address[0]` only when GIN_SOCKET_IFNAME is set or `me->local` is. Fills in me->port, and
+ * reduces me->address to the addresses on which the rank listens. On failure, nothing stays open.
  */
 ginResult_t controlPrepare(struct control *c, int rank, int nRanks, struct identity *me);
 
@@ -143,6 +153,12 @@ int controlOwnAddress(struct control *c, struct netAddress *out);
  * the communicator on all ranks. lost() must not be called by any other thread.
  */
 void controlWatch(struct control *c, int fd);
+
+/*
+ * The caller has filled in the entries of all ranks. From now on ranks that lose their parents
+ * connect to each other.
+ */
+void controlRanksKnown(struct control *c);
 
 /*
  * Collective. A rank with mine == ginSuccess contributes `bytes` bytes; a rank that has failed

@@ -7,6 +7,8 @@
 #ifndef GIN_LIB_CONTROL_INTERNAL_H
 #define GIN_LIB_CONTROL_INTERNAL_H
 
+#include <poll.h>
+
 #include "control.h"
 
 enum controlType {
@@ -38,6 +40,11 @@ struct controlEntry {
 	uint32_t retired; /* as in struct control */
 };
 
+enum controlGone {
+	controlLeft = 1,  /* the rank has destroyed the communicator */
+	controlSilent = 2 /* the rank was lost by silence: so may be the ranks of its host */
+};
+
 ginResult_t controlConnect(struct control *c, uint64_t deadline);
 
 /* Waits until all children have connected. Connections that do not know the key are refused. */
@@ -47,10 +54,47 @@ ginResult_t controlAcceptChildren(struct control *c, int children, uint64_t dead
  * Fails when the bootstrap knows that a rank has died that should connect to this or another rank.
  */
 ginResult_t controlReadNews(struct control *c);
-void controlAddLink(struct control *c, int fd, int rank);
+
+/* NULL: no memory. */
+struct controlLink *controlAddLink(struct control *c, int fd, int rank);
 int controlLinksOf(int rank, int nRanks); /* in the tree */
 void controlReleaseSpare(struct control *c);
 int controlFirstChild(const struct control *c); /* its index in link[] */
+
+/*
+ * The candidate addresses of a rank of another process, whose entry is filled in. Returns 0 after
+ * the last. Ranks of this host use loopback.
+ */
+int controlAddress(const struct control *c, int rank, unsigned i, struct netAddress *out);
+
+/* Is this errno of a connection a sign that its host does not answer? */
+int controlIsSilence(int reason);
+
+/*
+ * After a failure, the thread's: connects where it is time to. Afterwards pointers to links are not
+ * valid.
+ */
+void controlAttach(struct control *c, uint64_t now);
+void controlAttachAt(struct control *c, uint64_t when); /* at the latest */
+void controlNoteLeft(struct control *c, const struct controlLink *link);
+void controlSendNews(struct control *c, struct controlLink *link); /* all failures */
+
+/* A link that this rank connects: what poll() waits for, and a step when it has come. */
+short controlDialEvents(const struct controlLink *link);
+void controlDialServe(struct control *c, struct controlLink *link);
+void controlDropDial(struct controlLink *link);
+void controlDialFarewell(const struct controlLink *link); /* if the other rank may have accepted */
+
+/*
+ * After a failure, the thread's: ranks that connect become links. controlReceive() returns -1 when
+ * there is no memory. controlReceptionPoll() fills in entries of poll() and returns how many.
+ */
+#define CONTROL_STRANGERS 64
+#define CONTROL_RECEPTION (1 + CONTROL_STRANGERS) /* entries at most */
+int controlReceive(struct control *c);
+int controlReceptionPoll(struct reception *r, struct pollfd *fds);
+void controlReceptionServe(struct reception *r, const struct pollfd *fds);
+void controlReceptionClose(struct reception *r);
 
 /*
  * Never waits: the thread sends the bytes that do not fit the socket's buffer. On failure, shuts

@@ -78,53 +78,12 @@ void recoverClose(struct control *c)
 	c->recovery = NULL;
 }
 
-static int hasAddress(const struct identity *of, const struct netAddress *address)
-{
-	for (unsigned i = 0; i < of->addresses; i++)
-		if (!memcmp(&of->address[i], address, sizeof(*address)))
-			return 1;
-	return 0;
-}
-
-/* Container bridges have one address on every host: here the address refuses the rank's port. */
-static int isBridge(const struct control *c, const struct identity *to, unsigned i)
-{
-	const struct identity *me = &c->ranks[c->rank];
-	unsigned others = 0;
-
-	for (unsigned j = 0; j < to->addresses; j++)
-		others += !hasAddress(me, &to->address[j]);
-	return others && hasAddress(me, &to->address[i]);
-}
-
-/*
- * The candidate addresses of a rank. Returns 0 after the last. Ranks of this host use loopback. An
- * address that this host has too is used only if this host has all addresses: if GIN_HOSTID divides
- * a host.
- */
-static int candidate(const struct control *c, int rank, unsigned i, struct netAddress *out)
-{
-	static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
-	const struct identity *to = &c->ranks[rank];
-
-	if (to->loopback && identitySameHost(to, &c->ranks[c->rank])) {
-		*out = loopback;
-		return !i;
-	}
-	for (unsigned j = 0; j < to->addresses; j++)
-		if (!isBridge(c, to, j) && !i--) {
-			*out = to->address[j];
-			return 1;
-		}
-	return 0;
-}
-
 static uint32_t candidates(const struct control *c, int rank)
 {
 	struct netAddress address;
 	unsigned n = 0;
 
-	while (candidate(c, rank, n, &address))
+	while (controlAddress(c, rank, n, &address))
 		n++;
 	return (1u << n) - 1;
 }
@@ -214,7 +173,7 @@ void recoverAsk(struct control *c, int rank)
 		sendState(c, rank, &p->at, 1);
 		return;
 	}
-	for (unsigned i = 0; candidate(c, rank, i, &address); i++)
+	for (unsigned i = 0; controlAddress(c, rank, i, &address); i++)
 		if (!datagramAddress(c->recovery->fd, &address, port, &to))
 			sendState(c, rank, &to, 1);
 		else
@@ -235,7 +194,7 @@ static void noteReturned(struct control *c, int rank, const union datagramAddres
 		p->gone |= (refused || isKnown) && datagramSameAddress(at, &p->at);
 		return;
 	}
-	for (unsigned i = 0; candidate(c, rank, i, &address); i++) {
+	for (unsigned i = 0; controlAddress(c, rank, i, &address); i++) {
 		if (datagramAddress(c->recovery->fd, &address, port, &to) ||
 		    !datagramSameAddress(at, &to))
 			continue;

@@ -153,7 +153,7 @@ static void sendOne(struct control *c, struct controlLink *link, const struct co
 {
 	size_t whole = sizeof(*header) + header->bytes;
 
-	if (link->fd < 0)
+	if (link->fd < 0 || link->dial)
 		return;
 	if (!link->first)
 		link->moved = clockNow();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* thread.c - the thread that reads the sockets, and the handling of connections that end */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,10 +67,13 @@ int controlBreak(struct control *c, int rank, ginResult_t result, const char *wh
 		c->broken = result;
 		snprintf(c->why, sizeof(c->why), "%s", why);
 	}
+	c->settled = clockNow();
+	controlAttachAt(c, c->settled);
 	for (int i = 0; i < c->links; i++)
 		if (&c->link[i] != except)
 			controlSend(c, &c->link[i], &header, why);
 	pthread_cond_broadcast(&c->changed);
+	controlWake(c);
 	return 1;
 }
 
@@ -91,6 +94,10 @@ void controlDropLink(struct control *c, struct controlLink *link)
 	forkGuardClose(link->fd);
 	link->fd = -1;
 	controlDropParts(link);
+	controlAttachAt(c, clockNow());
+	c->gone[link->rank] |= link->silent ? controlSilent : 0;
+	if (link->left)
+		controlNoteLeft(c, link);
 	if (link->left || c->closing || c->failed[link->rank])
 		return;
 	snprintf(why, sizeof(why),
@@ -138,6 +145,7 @@ static int receive(const struct control *c, struct controlLink *link)
 			continue;
 		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return 0;
+		link->silent = got < 0 && controlIsSilence(errno);
 		if (got <= 0)
 			return -1;
 		link->in.used += (size_t)got;
@@ -149,6 +157,8 @@ static void takeFailure(struct control *c, const struct controlLink *link,
 {
 	int rank = header->rank >= 0 && header->rank < c->nRanks ? header->rank : -1;
 
+	if (c->failed[link->rank] && rank != link->rank)
+		return; /* a rank that has lost its network takes the others for dead */
 	controlBreakHere(c, rank, errorReceived(header->result), (const char *)data->data, link);
 }
 
@@ -204,6 +214,13 @@ static void readLink(struct control *c, struct controlLink *link)
 
 static void serveLink(struct control *c, struct controlLink *link, short events)
 {
+	if (link->dial) {
+		pthread_mutex_lock(&c->lock);
+		if (!c->closing) /* the farewells are sent */
+			controlDialServe(c, link);
+		pthread_mutex_unlock(&c->lock);
+		return;
+	}
 	if (events & POLLOUT) {
 		pthread_mutex_lock(&c->lock);
 		if (link->first)
@@ -233,21 +250,93 @@ static void readRecovery(struct control *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Links follow the descriptors for waking, for news and for recovery. */
+/* Links follow the descriptors for waking, for news and for recovery, then comes the reception. */
 #define FIRST_LINK 3
 
-static int pollLinks(struct control *c, struct pollfd *fds)
+/* What the thread waits for. */
+struct polls {
+	struct pollfd few[FIRST_LINK + CONTROL_LINKS + CONTROL_RECEPTION];
+	struct pollfd *fds; /* `few`, or more */
+	int room, links;
+};
+
+/* Without memory, links that are too many wait. */
+static void makeRoom(struct polls *p, int links)
 {
-	fds[0] = (struct pollfd){.fd = c->wake, .events = POLLIN};
-	pthread_mutex_lock(&c->lock);
-	fds[1] = (struct pollfd){.fd = c->news.fd, .events = POLLIN};
-	fds[2] = (struct pollfd){.fd = c->recovery->fd, .events = POLLIN};
-	for (int i = 0; i < c->links; i++) {
-		short events = c->link[i].first ? POLLIN | POLLOUT : POLLIN;
-		fds[FIRST_LINK + i] = (struct pollfd){.fd = c->link[i].fd, .events = events};
+	int room = FIRST_LINK + links + CONTROL_RECEPTION;
+	struct pollfd *fds;
+
+	p->links = links;
+	if (room <= p->room)
+		return;
+	fds = malloc((size_t)room * sizeof(*fds));
+	if (!fds) {
+		p->links = p->room - FIRST_LINK - CONTROL_RECEPTION;
+		return;
 	}
+	if (p->fds != p->few)
+		free(p->fds);
+	p->fds = fds;
+	p->room = room;
+}
+
+static short eventsOf(const struct controlLink *link)
+{
+	if (link->dial)
+		return controlDialEvents(link);
+	return link->first ? POLLIN | POLLOUT : POLLIN;
+}
+
+static int pollAll(struct control *c, struct polls *p)
+{
+	int n = 0, wait = 250;
+
+	pthread_mutex_lock(&c->lock);
+	makeRoom(p, c->links);
+	p->fds[n++] = (struct pollfd){.fd = c->wake, .events = POLLIN};
+	p->fds[n++] = (struct pollfd){.fd = c->news.fd, .events = POLLIN};
+	p->fds[n++] = (struct pollfd){.fd = c->recovery->fd, .events = POLLIN};
+	for (int i = 0; i < p->links; i++)
+		p->fds[n++] = (struct pollfd){.fd = c->link[i].fd, .events = eventsOf(&c->link[i])};
+	if (c->reception)
+		n += controlReceptionPoll(c->reception, p->fds + n);
+	if (c->attachAt && c->broken != ginSuccess)
+		wait = clockLeftMs(c->attachAt, wait);
 	pthread_mutex_unlock(&c->lock);
-	return poll(fds, FIRST_LINK + (nfds_t)c->links, 250);
+	return poll(p->fds, (nfds_t)n, wait);
+}
+
+/* Last: here the table of links changes. */
+static void serveReception(struct control *c, const struct polls *p)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->reception && !c->closing)
+		controlReceptionServe(c->reception, p->fds + FIRST_LINK + p->links);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void attach(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	controlAttach(c, clockNow());
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void serveAll(struct control *c, const struct polls *p)
+{
+	const struct pollfd *fds = p->fds;
+	uint64_t drained;
+
+	if (fds[0].revents && read(c->wake, &drained, sizeof(drained)) < 0 && errno != EAGAIN)
+		logWrite(logDebug, "control plane: eventfd: %m");
+	if (fds[1].revents)
+		readNews(c);
+	if (fds[2].revents)
+		readRecovery(c);
+	for (int i = 0; i < p->links; i++)
+		if (fds[FIRST_LINK + i].revents)
+			serveLink(c, &c->link[i], fds[FIRST_LINK + i].revents);
+	serveReception(c, p);
 }
 
 static int openLinks(const struct control *c)
@@ -285,8 +374,8 @@ static int mayEnd(struct control *c, uint64_t *end)
 void *controlThread(void *arg)
 {
 	struct control *c = arg;
-	struct pollfd fds[FIRST_LINK + CONTROL_LINKS];
-	uint64_t end = 0, drained;
+	struct polls p = {.fds = p.few, .room = sizeof(p.few) / sizeof(p.few[0])};
+	uint64_t end = 0;
 
 	errorScope("control plane", c->rank);
 	pthread_mutex_lock(&c->lock);
@@ -294,18 +383,11 @@ void *controlThread(void *arg)
 		pthread_cond_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	while (!mayEnd(c, &end)) {
-		if (pollLinks(c, fds) <= 0)
-			continue;
-		if (fds[0].revents && read(c->wake, &drained, sizeof(drained)) < 0 &&
-		    errno != EAGAIN)
-			logWrite(logDebug, "control plane: eventfd: %m");
-		if (fds[1].revents)
-			readNews(c);
-		if (fds[2].revents)
-			readRecovery(c);
-		for (int i = 0; i < c->links; i++)
-			if (fds[FIRST_LINK + i].revents)
-				serveLink(c, &c->link[i], fds[FIRST_LINK + i].revents);
+		if (pollAll(c, &p) > 0)
+			serveAll(c, &p);
+		attach(c);
 	}
+	if (p.fds != p.few)
+		free(p.fds);
 	return NULL;
 }

@@ -72,14 +72,42 @@ static int tryParent(const struct control *c, const struct netAddress *address, 
 	return -1;
 }
 
-/* Does this host have the address too? Container bridges have one address on every host. */
-static int isOwnAddress(const struct control *c, const struct netAddress *address)
+static int hasAddress(const struct identity *of, const struct netAddress *address)
+{
+	for (unsigned i = 0; i < of->addresses; i++)
+		if (!memcmp(&of->address[i], address, sizeof(*address)))
+			return 1;
+	return 0;
+}
+
+/* Container bridges have one address on every host: here the address refuses the rank's port. */
+static int isBridge(const struct control *c, const struct identity *to, unsigned i)
 {
 	const struct identity *me = &c->ranks[c->rank];
+	unsigned others = 0;
 
-	for (unsigned i = 0; i < me->addresses; i++)
-		if (!memcmp(&me->address[i], address, sizeof(*address)))
+	for (unsigned j = 0; j < to->addresses; j++)
+		others += !hasAddress(me, &to->address[j]);
+	return others && hasAddress(me, &to->address[i]);
+}
+
+/*
+ * An address that this host has too is used only if this host has all addresses: if GIN_HOSTID
+ * divides a host.
+ */
+int controlAddress(const struct control *c, int rank, unsigned i, struct netAddress *out)
+{
+	const struct identity *to = &c->ranks[rank];
+
+	if (to->loopback && identitySameHost(to, &c->ranks[c->rank])) {
+		*out = loopback;
+		return !i;
+	}
+	for (unsigned j = 0; j < to->addresses; j++)
+		if (!isBridge(c, to, j) && !i--) {
+			*out = to->address[j];
 			return 1;
+		}
 	return 0;
 }
 
@@ -106,7 +134,7 @@ static int tryAddresses(const struct control *c, const struct identity *parent, 
 	for (int own = 0; own < 2; own++)
 		for (unsigned i = 0; fd < 0 && i < n; i++) {
 			reset |= isReset(errno);
-			if (isOwnAddress(c, &parent->address[i]) == own)
+			if (hasAddress(&c->ranks[c->rank], &parent->address[i]) == own)
 				fd = tryParent(c, &parent->address[i], parent->port, deadline);
 		}
 	if (fd < 0 && reset)

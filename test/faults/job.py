@@ -116,8 +116,22 @@ class Job:
         """soak.cc ends after the lap."""
         self.write_own(laps=1)
 
-    def write_own(self, ended_at=0, laps=0):
-        os.pwrite(self.file, LINE.pack(0, 1, 0, ended_at, 0, laps, 0, 0, 0, 0, b''), 0)
+    def write_own(self, ended_at=0, laps=0, operations=0):
+        os.pwrite(self.file, LINE.pack(0, 1, 0, ended_at, 0, laps, 0, 0, 0, operations, b''), 0)
+
+    def announce(self, step, target=0, dying=()):
+        """deaths.cc: who will die; nobody ends the job."""
+        self.write_own(operations=step << 40 | target << 32 | sum(1 << rank for rank in dying))
+
+    def await_laps(self, ranks, laps, seconds=HUNG):
+        """Returns a rank that has not come, or has ended; None: all have come."""
+        end = time.monotonic() + seconds
+        for r in ranks:
+            while self.line(r).laps < laps:
+                if self.process[r].poll() is not None or time.monotonic() > end:
+                    return r
+                time.sleep(0.0002)
+        return None
 
     def await_phase(self, rank, phase, seconds=30):
         """Returns 0 if the rank has ended before."""
@@ -140,11 +154,14 @@ class Job:
     def kill(self, rank):
         pid = self.line(rank).pid
         self.struck = self.struck or time.monotonic_ns()
+        struck = time.monotonic_ns()
         if not pid or not self.send(rank, signal.SIGKILL):
             self.process[rank].kill()
         while pid and is_alive(pid):
             time.sleep(0.0002)
-        self.note_death()
+        if self.program != 'deaths':
+            self.note_death()
+        return struck
 
     def wait(self, seconds=HUNG):
         """Ends when all ranks have ended. Returns the ranks that hang, which are killed."""

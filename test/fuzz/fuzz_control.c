@@ -69,6 +69,9 @@ static void openControl(int rank, int nRanks)
 	c.gather.arrived = calloc(1, controlBytes(nRanks));
 	EXPECT(c.gather.arrived != NULL);
 	c.failed = c.gather.arrived + nRanks;
+	c.gone = c.failed + nRanks;
+	c.link = c.tree;
+	c.room = CONTROL_LINKS;
 	controlGatherReset(&c);
 	if (rank)
 		openLink(controlParent(rank));

@@ -164,15 +164,19 @@ static void expectListensAt(struct identity *me, const struct netAddress *addres
 	controlClose(&c);
 }
 
-static void onlyChildless(void)
+/* Ranks without children listen for ranks that lose their parents. A rank alone does not listen. */
+static void aloneAndLocal(void)
 {
 	struct identity me;
 	struct control c;
 
 	EXPECT_SUCCESS(identityMake(&me));
-	EXPECT_SUCCESS(controlPrepare(&c, 1, 2, &me));
+	EXPECT_SUCCESS(controlPrepare(&c, 0, 1, &me));
 	EXPECT_EQUAL(c.listener, -1);
 	EXPECT_EQUAL(me.port, 0);
+	controlClose(&c);
+	EXPECT_SUCCESS(controlPrepare(&c, 1, 2, &me));
+	EXPECT(c.listener >= 0 && me.port);
 	controlClose(&c);
 	me.local = 1;
 	expectListensAt(&me, &v4);
@@ -212,7 +216,7 @@ int main(void)
 	setenv("GIN_LOG", "none", 0);
 	expectChild("a silent crowd", silentCrowd);
 	expectChild("connections without end", endlessFlood);
-	expectChild("ranks without children, and of one host", onlyChildless);
+	expectChild("a rank alone, and ranks of one host", aloneAndLocal);
 	expectChild("GIN_SOCKET_IFNAME", oneInterface);
 	expectChild("ranks at GIN_SOCKET_IFNAME", wellThere);
 	return expectFailures != 0;

@@ -5,6 +5,7 @@
  *	processes --forks N	a rank is killed after its send; MASK=1: it is masked. Then the
  *				others go on by ginEpShrink(); then they and a new process
  *				make a new communicator
+ *	TWICE=1			rank 0 is killed and masked, then rank 1
  *	SENDING=1		it is killed in its send, on route direct
  *	STOPPED=1		it is stopped in its send, on route direct, and taken in again
  *	EXCLUDED=1		it is stopped in its send, on route direct, and excluded; it
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "faults.h"
@@ -55,14 +57,16 @@ static void joined(int rank)
 }
 
 /* The survivors go on in the memory of the ep. They destroy it before its successor, or after. */
-static void shrunk(Rank &r, ginEp_t ep, bool before)
+static void shrunk(Rank &r, ginEp_t ep, bool before, const std::vector<bool> &gone)
 {
+	const int dead = static_cast<int>(std::count(gone.begin(), gone.end(), true));
+	const int below = static_cast<int>(std::count(gone.begin(), gone.begin() + r.rank, true));
 	ginComm_t comm = nullptr;
 	ginEp_t next = nullptr;
 	Rank rest;
 	CHECK(ginCommShrink(r.comm, nullptr, 0, &comm));
 	rest = rankTake(comm);
-	EXPECT(rest.nRanks == r.nRanks - 1 && rest.rank == r.rank - (r.rank > 1));
+	EXPECT(rest.nRanks == r.nRanks - dead && rest.rank == r.rank - below);
 	ginEpConfig_t config = configFor(roundOf(rest, 0), GIN_EP_LOST_ERROR, 60000);
 	ginEpConfig_t more = config;
 	more.hidden *= 4;
@@ -107,7 +111,26 @@ static void killed(Rank &r, uint32_t onLost)
 	for (uint32_t i = 0; i < 3 && onLost == GIN_EP_LOST_MASK; i++)
 		without(r, ep, roundOf(r, 130 + i), gone);
 	EXPECT(ginEpReset(ep) != ginSuccess); /* a dead process needs a new communicator */
-	shrunk(r, ep, onLost == GIN_EP_LOST_MASK);
+	shrunk(r, ep, onLost == GIN_EP_LOST_MASK, gone);
+}
+
+/*
+ * Rank 0 is killed, then rank 1 while the others wait for its rows: they learn of both deaths long
+ * before the ep's limit, which this test does not reach.
+ */
+static void killedTwice(Rank &r)
+{
+	ginEp_t ep = epFor(r, roundOf(r, 171), GIN_EP_LOST_MASK, 600000);
+	std::vector<bool> gone(r.nRanks);
+	full(r, ep, roundOf(r, 171));
+	for (int victim = 0; victim < 2; victim++) {
+		if (r.rank == victim)
+			raise(SIGKILL);
+		gone[victim] = true;
+		for (uint64_t i = 0; i < 2; i++)
+			without(r, ep, roundOf(r, 172 + 2 * victim + i), gone);
+	}
+	shrunk(r, ep, false, gone);
 }
 
 static char *stopPage; /* the last row of rank 1's x begins it */
@@ -303,7 +326,8 @@ static void excludedSending(Rank &r)
 static int runForked(const ginConfig_t *config)
 {
 	const bool spare = config->rank == forks;
-	const bool joins = !getenv("SENDING") && !getenv("STOPPED") && !getenv("EXCLUDED");
+	const bool joins =
+		!getenv("TWICE") && !getenv("SENDING") && !getenv("STOPPED") && !getenv("EXCLUDED");
 	Rank r;
 	if (!spare) {
 		openForked(r, firstRanks, config->rank);
@@ -313,6 +337,8 @@ static int runForked(const ginConfig_t *config)
 			excludedSending(r);
 		else if (getenv("SENDING"))
 			killedSending(r);
+		else if (getenv("TWICE"))
+			killedTwice(r);
 		else
 			killed(r, getenv("MASK") ? GIN_EP_LOST_MASK : GIN_EP_LOST_ERROR);
 		ginCommDestroy(r.comm);
@@ -334,10 +360,10 @@ int main(int argc, char **argv)
 	const char *name = getenv("STOPPED")	? "stopped"
 			   : getenv("EXCLUDED") ? "excluded"
 						: "killed";
-	const int last = strcmp(name, "killed") ? 0 : 128 + SIGKILL; /* of rank 1 */
+	const int last = strcmp(name, "killed") ? 0 : 128 + SIGKILL; /* of those that die */
 	const int *result = ranksStart(forks + 1, 0, runForked);
 	for (int r = 0; r <= forks; r++)
-		EXPECT(result[r] == (r == 1 ? last : 0));
+		EXPECT(result[r] == (r == 1 || (r == 0 && getenv("TWICE")) ? last : 0));
 	printf("ok: %s, %d ranks\n", name, forks);
 	return 0;
 }

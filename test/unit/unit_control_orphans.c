@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_control_orphans.c - ranks die one after another and together, rank 0 and inner ranks among
+ * them: all that live hear of each death once, and of no other
+ *
+ *	SEED=N		the order of deaths
+ *
+ * A rank that dies is a thread that ends its connections and closes its listener.
+ */
+#include "control_team.h"
+
+#include <time.h>
+
+enum { MOST = TEAM_MOST };
+
+static unsigned seed;
+static int order[MOST]; /* the ranks in the order of their deaths */
+static int dieAt[MOST]; /* the step in which a rank dies */
+static int steps;
+
+static int drawn(int below)
+{
+	return (int)((unsigned)rand_r(&seed) >> 8) % below;
+}
+
+static void shuffle(int nRanks)
+{
+	for (int i = 0; i < nRanks; i++) {
+		int j = drawn(i + 1);
+		order[i] = order[j];
+		order[j] = i;
+	}
+}
+
+/* Up to four die in a step, two ranks stay. With isTopFirst rank 0 and inner ranks die first. */
+static void makePlan(int nRanks, int isTopFirst)
+{
+	int dead = 0;
+
+	shuffle(nRanks);
+	for (int i = 0; i < nRanks && isTopFirst; i++)
+		order[i] = i;
+	for (int r = 0; r < nRanks; r++)
+		dieAt[r] = MOST;
+	for (steps = 0; dead < nRanks - 2; steps++)
+		for (int n = 1 + drawn(4); n > 0 && dead < nRanks - 2; n--)
+			dieAt[order[dead++]] = steps;
+}
+
+static void die(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->closing = 1; /* its thread serves nobody */
+	for (int i = 0; i < c->links; i++)
+		shutdown(c->link[i].fd, SHUT_RDWR);
+	pthread_mutex_unlock(&c->lock);
+	controlClose(c); /* no farewell gets out */
+}
+
+static int failuresOf(struct member *m)
+{
+	pthread_mutex_lock(&m->lock);
+	int failures = m->failures;
+	pthread_mutex_unlock(&m->lock);
+	return failures;
+}
+
+static void dieInSteps(struct member *m)
+{
+	int dead = 0;
+
+	EXPECT_SUCCESS(m->opened);
+	controlRanksKnown(&m->control);
+	teamExpectWell(m);
+	for (int step = 0; step < steps; step++) {
+		if (dieAt[m->rank] == step)
+			die(&m->control);
+		for (int r = 0; r < m->nRanks; r++) {
+			dead += dieAt[r] == step;
+			if (dieAt[r] == step && dieAt[m->rank] > step)
+				teamExpectFailure(m, r, ginErrorPeer);
+		}
+		EXPECT(dieAt[m->rank] <= step || failuresOf(m) == dead);
+		teamMeet(m);
+	}
+}
+
+/* The news of a rank that aborts goes the same ways. */
+static void abortsAfterDeaths(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	controlRanksKnown(&m->control);
+	teamExpectWell(m);
+	if (m->rank <= 1)
+		die(&m->control);
+	for (int r = 0; r < 2 && m->rank > 1; r++)
+		teamExpectFailure(m, r, ginErrorPeer);
+	teamMeet(m);
+	if (m->rank == m->nRanks - 1)
+		controlAbort(&m->control);
+	if (m->rank > 1)
+		teamExpectFailure(m, m->nRanks - 1,
+				  m->rank == m->nRanks - 1 ? ginErrorAborted : ginErrorPeer);
+	teamMeet(m);
+	EXPECT(m->rank <= 1 || failuresOf(m) == 3);
+}
+
+/* A rank that is lost takes others for dead, as one without a network: nobody believes it. */
+static void accusesInVain(struct member *m)
+{
+	int lost = m->nRanks - 1;
+
+	EXPECT_SUCCESS(m->opened);
+	controlRanksKnown(&m->control);
+	teamExpectWell(m);
+	if (m->rank == 0)
+		controlReport(&m->control, lost, "the queue to it is in error");
+	teamExpectFailure(m, lost, ginErrorPeer);
+	teamMeet(m);
+	if (m->rank == lost)
+		controlReport(&m->control, 1, "it does not answer");
+	teamMeet(m);
+	if (m->rank == 2)
+		die(&m->control);
+	else
+		teamExpectFailure(m, 2, ginErrorPeer);
+	teamMeet(m);
+	EXPECT(m->rank == 2 || failuresOf(m) == 2 + (m->rank == lost));
+}
+
+/* Ranks that leave after a failure have not died. */
+static void leaveAfterDeath(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	controlRanksKnown(&m->control);
+	teamExpectWell(m);
+	if (m->rank == 0)
+		die(&m->control);
+	else
+		teamExpectFailure(m, 0, ginErrorPeer);
+	if (m->rank)
+		usleep(500000); /* all have a parent again */
+	teamMeet(m);
+	if (m->rank && m->rank < m->nRanks - 2)
+		controlClose(&m->control);
+	teamMeet(m);
+	if (m->rank == m->nRanks - 1)
+		controlReport(&m->control, m->rank - 1, "the queue to it is in error");
+	if (m->rank >= m->nRanks - 2)
+		teamExpectFailure(m, m->nRanks - 2, ginErrorPeer);
+	teamMeet(m);
+	EXPECT(m->rank < m->nRanks - 2 || failuresOf(m) == 2);
+}
+
+static int crowd[200]; /* more than a rank serves at a time */
+
+/* Strangers at the next root: not served before the failure, and not waited for after it. */
+static void amongStrangers(struct member *m)
+{
+	static const struct netAddress v4 = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	const int strangers = sizeof(crowd) / sizeof(crowd[0]);
+	char byte;
+
+	for (int i = 0; i < strangers && m->rank == 1; i++)
+		crowd[i] = socketConnect(&v4, m->team->ranks[1].port, clockNow() + 20 * SECOND);
+	for (int i = 0; i < strangers && m->rank == 1; i++)
+		EXPECT(crowd[i] >= 0 && recv(crowd[i], &byte, 1, MSG_DONTWAIT) < 0);
+	dieInSteps(m);
+	for (int i = 0; i < strangers && m->rank == 1; i++)
+		close(crowd[i]);
+}
+
+typedef void (*body_t)(struct member *);
+
+static void run(const char *name, int nRanks, int isTopFirst, body_t body)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s, seed %u", name, seed);
+	makePlan(nRanks, isTopFirst);
+	teamChild(text, nRanks, "60", body);
+}
+
+int main(void)
+{
+	const char *given = getenv("SEED");
+
+	setenv("GIN_LOG", "none", 0);
+	seed = given ? (unsigned)atoi(given) : (unsigned)time(NULL);
+	run("in any order", 4, 0, dieInSteps);
+	run("in any order", 17, 0, dieInSteps);
+	run("in any order", 40, 0, dieInSteps);
+	run("from rank 0 on", 5, 1, dieInSteps);
+	run("from rank 0 on", 40, 1, dieInSteps);
+	run("among strangers", 17, 1, amongStrangers);
+	teamChild("a rank aborts after deaths", 40, "60", abortsAfterDeaths);
+	teamChild("a rank that is lost accuses another", 20, "60", accusesInVain);
+	teamChild("ranks leave after a death", 20, "60", leaveAfterDeath);
+	return expectFailures != 0;
+}
