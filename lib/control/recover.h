@@ -5,8 +5,10 @@
  *
  * The tree of the control plane may have lost its root and any other rank. Each rank therefore also
  * has a datagram socket, from controlPrepare() to controlClose(), whose port all ranks know. The
- * thread of the control plane reads it. Every datagram carries a keyed hash; others are dropped. A
- * closed port means that the rank has died, or has closed its communicator.
+ * thread of the control plane reads it. Every datagram carries a keyed hash, a number and
+ * the rank that it is for; others are dropped, copies among them. Datagrams go only to addresses
+ * that the rank had at the start. A closed port means that the rank has died, or has closed its
+ * communicator.
  *
  * The lowest rank that goes on leads. All others send it their set of the ranks that are out, until
  * all sets are equal; a set only grows. The leader gathers an entry of each rank and sends each

@@ -15,8 +15,9 @@ enum recoverPhase {
 
 /* The record of another rank. */
 struct recoverPeer {
-	union datagramAddress at; /* from which it has sent */
-	uint64_t heard;		  /* when it last sent; 0: never */
+	uint64_t number; /* of its newest datagram */
+	uint64_t heard;	 /* when that one came; 0: never */
+	unsigned proven; /* the candidate address at which it has answered, plus 1; 0: none */
 	uint32_t attempt;
 	uint32_t refused, returned; /* bits of candidates whose datagrams came back */
 	uint8_t phase;
@@ -28,6 +29,7 @@ struct recoverPeer {
 struct recovery {
 	int fd;
 	enum recoverPhase phase;
+	uint64_t sent;	  /* datagrams of this rank */
 	uint32_t attempt; /* of this rank; attempts count from 1 for the life of the communicator */
 	uint32_t newest;  /* the highest attempt of any rank */
 	uint32_t finished; /* the attempt that last gave this rank a communicator; 0: none */
@@ -75,7 +77,10 @@ void recoverClose(struct control *c);
 /* The thread: reads what has arrived, answers, and wakes the caller of recoverAgree(). */
 void recoverRead(struct control *c);
 
-/* Handles a datagram, of any bytes, if its hash is right. The tables must exist. */
+/*
+ * Handles a datagram, of any bytes, if its hash is right and it has not come before. The tables
+ * must exist.
+ */
 void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
 		 const union datagramAddress *from);
 

@@ -12,22 +12,31 @@
 #include "lib/base/forkguard.h"
 #include "recover_internal.h"
 
-#define RECOVER_MAGIC UINT32_C(0x326e6967) /* "gin2" */
+#define RECOVER_MAGIC UINT32_C(0x336e6967) /* "gin3" */
 #define SILENT_SECONDS 30		   /* a vanished host: longer than in socket.c */
+#define ASK_ONE_SECONDS 1		   /* without an answer, all addresses are asked */
 #define READ_MOST 256			   /* datagrams that the thread reads at a time */
 
-/* Followed by the set of the ranks that are out, then by `entries` entries. */
+/*
+ * Followed by the set of the ranks that are out, then by `entries` entries. A copy of a datagram is
+ * dropped, whoever sends it: its number has come before, or it is for another rank.
+ */
 struct recoverHeader {
-	uint64_t hash; /* of all that follows */
+	uint64_t hash;	 /* of all that follows */
+	uint64_t number; /* increases with each datagram of the sender, for the life of the key */
 	uint32_t magic;
-	uint32_t rank;
+	uint32_t rank, to;
 	uint32_t attempt, finished; /* as in struct recovery */
 	uint32_t entryBytes;
 	uint8_t phase;
 	uint8_t asks; /* the sender wants an answer */
 	uint8_t entries;
 	uint8_t refused; /* as in struct recoverEntries */
+	/* Of a question: the candidate address to which it goes, plus 1. Its answer repeats it. */
+	uint32_t via;
 };
+
+_Static_assert(sizeof(struct recoverHeader) == 48, "the hash covers no padding");
 
 static size_t datagramBytes(const struct control *c)
 {
@@ -119,21 +128,32 @@ static void addEntries(const struct control *c, int rank, struct recoverHeader *
 	memcpy(at + bytes, v->entries + parent * bytes, bytes);
 }
 
+/* What a datagram is for. */
+struct recoverMail {
+	int rank;
+	uint32_t via;
+	int asks;
+};
+
 /* Answers even if this rank is not in the call and has no memory but the set. */
-static void sendState(struct control *c, int rank, const union datagramAddress *to, int asks)
+static void sendState(struct control *c, const struct recoverMail *mail,
+		      const union datagramAddress *to)
 {
 	struct recovery *v = c->recovery;
-	struct recoverHeader header = {.magic = RECOVER_MAGIC,
+	struct recoverHeader header = {.number = ++v->sent,
+				       .magic = RECOVER_MAGIC,
 				       .rank = (uint32_t)c->rank,
+				       .to = (uint32_t)mail->rank,
 				       .attempt = v->attempt,
 				       .finished = v->finished,
 				       .phase = (uint8_t)v->phase,
-				       .asks = (uint8_t)asks};
+				       .asks = (uint8_t)mail->asks,
+				       .via = mail->via};
 	size_t set = recoverSetBytes(c);
 	uint8_t *at = v->datagram;
 
 	memcpy(at + sizeof(header), v->out, set);
-	addEntries(c, rank, &header, at + sizeof(header) + set);
+	addEntries(c, mail->rank, &header, at + sizeof(header) + set);
 	size_t bytes = sizeof(header) + set + (size_t)header.entries * header.entryBytes;
 	memcpy(at, &header, sizeof(header));
 	header.hash = hashOf(c, at, bytes);
@@ -162,47 +182,83 @@ ginResult_t recoverTables(struct control *c)
 	return makeTables(c) ? fail(ginErrorSystem, "no memory") : ginSuccess;
 }
 
-void recoverAsk(struct control *c, int rank)
+/* The address of a rank's socket: 1; 0: this socket cannot send there; -1: there is none. */
+static int addressOf(const struct control *c, int rank, unsigned i, union datagramAddress *out)
 {
-	struct recoverPeer *p = &c->recovery->peer[rank];
-	const uint16_t port = c->ranks[rank].recoverPort;
-	union datagramAddress to;
 	struct netAddress address;
 
-	if (p->heard) {
-		sendState(c, rank, &p->at, 1);
-		return;
-	}
-	for (unsigned i = 0; controlAddress(c, rank, i, &address); i++)
-		if (!datagramAddress(c->recovery->fd, &address, port, &to))
-			sendState(c, rank, &to, 1);
-		else
+	if (!controlAddress(c, rank, i, &address))
+		return -1;
+	return !datagramAddress(c->recovery->fd, &address, c->ranks[rank].recoverPort, out);
+}
+
+/*
+ * A rank that has not answered for some time may have lost the address that has worked. The others
+ * are tried, too.
+ */
+static int isProven(const struct recoverPeer *p)
+{
+	return p->proven && clockNow() - p->heard < ASK_ONE_SECONDS * SECOND;
+}
+
+/* Sends to the address that has worked, or to all candidates: not to where datagrams come from. */
+static void sendTo(struct control *c, int rank, int asks)
+{
+	struct recoverPeer *p = &c->recovery->peer[rank];
+	unsigned only = isProven(p) ? p->proven : 0;
+	union datagramAddress to;
+	int known;
+
+	for (unsigned i = 0; (known = addressOf(c, rank, i, &to)) >= 0; i++) {
+		const struct recoverMail mail = {rank, asks ? i + 1 : 0, asks};
+		if (!known)
 			p->returned |= 1u << i;
+		else if (!only || i == only - 1)
+			sendState(c, &mail, &to);
+	}
+}
+
+void recoverAsk(struct control *c, int rank)
+{
+	sendTo(c, rank, 1);
+}
+
+/* Answers to the address from which the rank has asked, if it is one of the rank's. */
+static void answer(struct control *c, int rank, uint32_t via, const union datagramAddress *from)
+{
+	const struct recoverMail mail = {rank, via, 0};
+	union datagramAddress to;
+	int known;
+
+	for (unsigned i = 0; (known = addressOf(c, rank, i, &to)) >= 0; i++)
+		if (known && datagramSameAddress(from, &to)) {
+			sendState(c, &mail, &to);
+			return;
+		}
+	for (unsigned i = 0; (known = addressOf(c, rank, i, &to)) >= 0; i++)
+		if (known)
+			sendState(c, &mail, &to);
 }
 
 /* A datagram to this address of the rank has come back. */
 static void noteReturned(struct control *c, int rank, const union datagramAddress *at, int refused)
 {
 	struct recoverPeer *p = &c->recovery->peer[rank];
-	const uint16_t port = c->ranks[rank].recoverPort;
-	struct netAddress address;
 	union datagramAddress to;
+	int known;
 
 	int isKnown = c->broken != ginSuccess; /* the control plane has found some rank lost */
 
-	if (p->heard) {
-		p->gone |= (refused || isKnown) && datagramSameAddress(at, &p->at);
-		return;
-	}
-	for (unsigned i = 0; controlAddress(c, rank, i, &address); i++) {
-		if (datagramAddress(c->recovery->fd, &address, port, &to) ||
-		    !datagramSameAddress(at, &to))
+	for (unsigned i = 0; (known = addressOf(c, rank, i, &to)) >= 0; i++) {
+		if (!known || !datagramSameAddress(at, &to))
 			continue;
 		p->returned |= 1u << i;
 		p->refused |= refused ? 1u << i : 0;
+		p->gone |= (refused || isKnown) && p->proven == i + 1;
 	}
 	int all = p->returned == candidates(c, rank);
-	p->gone = (p->refused || isKnown) && (all || (p->refused && isKnown));
+	if (!p->proven)
+		p->gone = (p->refused || isKnown) && (all || (p->refused && isKnown && !p->heard));
 }
 
 int recoverIsGone(const struct control *c, int rank)
@@ -290,7 +346,7 @@ static void takeEntries(struct control *c, int rank, const struct recoverHeader 
 	} else if (leader == rank && h->entries == 2 && !v->arrived[0]) {
 		memcpy(v->entries + v->entryBytes, entries, 2 * v->entryBytes);
 		v->arrived[0] = 1;
-		sendState(c, rank, &v->peer[rank].at, 0); /* the leader may wait for it */
+		sendTo(c, rank, 0); /* the leader may wait for it */
 	}
 }
 
@@ -303,8 +359,10 @@ static void takeState(struct control *c, int rank, const struct recoverHeader *h
 
 	if (v->ahead == rank)
 		v->ahead = -1;
-	if (recoverIsOut(out, c->rank))
-		v->by = rank;
+	if (recoverIsOut(out, c->rank)) {
+		v->by = rank; /* its set is for the ranks that go on */
+		return;
+	}
 	if (recoverIsOut(v->out, rank)) /* the answer says so */
 		return;
 	v->newest = h->attempt > v->newest ? h->attempt : v->newest;
@@ -320,6 +378,13 @@ static void takeState(struct control *c, int rank, const struct recoverHeader *h
 	takeEntries(c, rank, h, out + recoverSetBytes(c));
 }
 
+/* A set has no bits beyond the ranks. No rank takes itself out, so no set has all ranks. */
+static int isSet(const struct control *c, int from, const uint8_t *out)
+{
+	return !recoverIsOut(out, from) &&
+	       !(c->nRanks % 8 && out[recoverSetBytes(c) - 1] >> c->nRanks % 8);
+}
+
 static int isWhole(const struct control *c, const uint8_t *datagram, size_t bytes,
 		   struct recoverHeader *h)
 {
@@ -329,9 +394,21 @@ static int isWhole(const struct control *c, const uint8_t *datagram, size_t byte
 		return 0;
 	memcpy(h, datagram, sizeof(*h));
 	return h->magic == RECOVER_MAGIC && h->rank < (uint32_t)c->nRanks &&
-	       (int)h->rank != c->rank && h->entries <= 2 && h->entryBytes <= RECOVER_ENTRY &&
+	       (int)h->rank != c->rank && h->to == (uint32_t)c->rank && h->entries <= 2 &&
+	       h->entryBytes <= RECOVER_ENTRY &&
 	       bytes == sizeof(*h) + set + (size_t)h->entries * h->entryBytes &&
-	       h->hash == hashOf(c, datagram, bytes);
+	       h->hash == hashOf(c, datagram, bytes) &&
+	       isSet(c, (int)h->rank, datagram + sizeof(*h));
+}
+
+/* An answer shows that an address leads to the rank. */
+static void noteAnswer(const struct control *c, struct recoverPeer *p,
+		       const struct recoverHeader *h)
+{
+	struct netAddress address;
+
+	if (!h->asks && h->via && controlAddress(c, (int)h->rank, h->via - 1, &address))
+		p->proven = h->via;
 }
 
 void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
@@ -344,9 +421,13 @@ void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
 		return;
 	int rank = (int)h.rank;
 	struct recoverPeer *p = &v->peer[rank];
-	p->at = *from;
+	if (h.number <= p->number)
+		return;
+	p->number = h.number;
 	p->heard = clockNow();
+	noteAnswer(c, p, &h);
 	p->gone = 0;
+	p->refused = p->returned = 0;
 	p->agrees = p->hasEntries = 0;
 	p->attempt = h.attempt;
 	p->phase = h.phase;
@@ -357,7 +438,7 @@ void recoverTake(struct control *c, const uint8_t *datagram, size_t bytes,
 	else
 		takeState(c, rank, &h, datagram + sizeof(h));
 	if (h.asks)
-		sendState(c, rank, from, 0);
+		answer(c, rank, h.via, from);
 }
 
 void recoverRead(struct control *c)

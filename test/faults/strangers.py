@@ -133,7 +133,7 @@ class Strangers(threading.Thread):
     def send(self, family, address):
         """Random bytes, also after what begins a datagram of ginCommShrink(): hash, magic number, rank."""
         with socket.socket(family, socket.SOCK_DGRAM) as s:
-            for begin in (b'', self.rng.randbytes(8) + struct.pack('<II', 0x326e6967, 1)):
+            for begin in (b'', self.rng.randbytes(8) + struct.pack('<QIII', 1 << 60, 0x336e6967, 1, 0)):
                 try:
                     s.sendto(begin + self.rng.randbytes(self.rng.choice((0, 8, 64, 1400))), socket.MSG_DONTWAIT, address)
                     self.made += 1

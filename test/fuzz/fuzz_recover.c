@@ -20,13 +20,15 @@ static struct identity identities[RANKS];
 static struct control c;
 static int isIn; /* between recoverBegin() and recoverEnd() */
 static int isAgreed;
+static uint64_t number;		/* of the last datagram */
 static struct recoverTeam team; /* if isAgreed, and before the next agreement */
 
 /* As struct recoverHeader in recover_peer.c. */
 struct datagram {
-	uint64_t hash;
-	uint32_t magic, rank, attempt, finished, entryBytes;
+	uint64_t hash, number;
+	uint32_t magic, rank, to, attempt, finished, entryBytes;
 	uint8_t phase, asks, entries, refused;
+	uint32_t via;
 	uint8_t out[(RANKS + 7) / 8];
 	uint8_t data[2 * RECOVER_ENTRY];
 } __attribute__((packed));
@@ -89,8 +91,11 @@ static void receiveMade(struct fuzzInput *in)
 	static struct datagram d;
 	uint8_t odd = fuzzByte(in), set = fuzzByte(in);
 
-	d = (struct datagram){.magic = UINT32_C(0x326e6967),
+	d = (struct datagram){.number = ++number,
+			      .magic = UINT32_C(0x336e6967),
 			      .rank = odd % 8,
+			      .to = (uint32_t)c.rank,
+			      .via = set % 4,
 			      .attempt = c.recovery->attempt + (odd & 64 ? fuzzByte(in) % 4 : 0),
 			      .finished = odd & 128 ? fuzzByte(in) : 0,
 			      .entryBytes = ENTRY,

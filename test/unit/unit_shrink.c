@@ -263,9 +263,11 @@ static int reportedLost(const ginConfig_t *config)
 
 /* A datagram of recover_peer.c, of a rank that excludes all ranks; the hash is wrong. */
 struct forged {
-	uint64_t hash;
-	uint32_t magic, rank, attempt, finished, entryBytes;
-	uint8_t phase, asks, entries, refused, out[1];
+	uint64_t hash, number;
+	uint32_t magic, rank, to, attempt, finished, entryBytes;
+	uint8_t phase, asks, entries, refused;
+	uint32_t via;
+	uint8_t out[1];
 } __attribute__((packed));
 
 static void forge(int fd)
@@ -279,7 +281,9 @@ static void forge(int fd)
 	    getsockname(fd, (struct sockaddr *)&to, &length) || to.sin6_family != AF_INET6)
 		return;
 	to.sin6_addr = in6addr_loopback;
-	struct forged forged = {.magic = 0x326e6967,
+	struct forged forged = {.number = UINT64_MAX,
+				.magic = 0x336e6967,
+				.to = nextOf(&seed) % RANKS,
 				.rank = nextOf(&seed) % RANKS,
 				.attempt = 1 + nextOf(&seed) % 3,
 				.phase = (uint8_t)(nextOf(&seed) % 3),

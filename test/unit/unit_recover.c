@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * unit_recover.c - the datagrams by which ranks agree who goes on, one at a time: which are taken,
+ * what a taken one changes, and where the answer goes
+ *
+ * Three ranks have a socket each, and no thread. A test takes a datagram from the socket of rank 0
+ * and passes it to recoverTake(), changed, late, or as if it came from elsewhere.
+ */
+#include "expect.h"
+
+#include "lib/base/clock.h"
+#include "lib/control/recover_internal.h"
+
+#include <poll.h>
+
+enum { RANKS = 3, ENTRY = 24, MOST = 2048 };
+
+struct mail {
+	uint8_t bytes[MOST];
+	size_t length;
+	union datagramAddress from;
+};
+
+static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+static struct identity identities[RANKS];
+static struct control ranks[RANKS];
+static uint8_t failed[RANKS][RANKS];
+static int stranger = -1;
+static union datagramAddress strangers;
+
+static void openRank(int r)
+{
+	ranks[r] = (struct control){.rank = r,
+				    .nRanks = RANKS,
+				    .ranks = identities,
+				    .failed = failed[r],
+				    .lock = PTHREAD_MUTEX_INITIALIZER,
+				    .changed = PTHREAD_COND_INITIALIZER};
+	memset(failed[r], 0, RANKS);
+	identities[r] = (struct identity){.hostId = 1, .loopback = 1};
+	EXPECT_SUCCESS(recoverOpen(&ranks[r], &loopback, &identities[r].recoverPort));
+	EXPECT_SUCCESS(recoverBegin(&ranks[r], NULL, 0));
+}
+
+static void openAll(void)
+{
+	uint16_t port;
+
+	for (int r = 0; r < RANKS; r++)
+		openRank(r);
+	stranger = datagramOpen(&loopback, &port);
+	EXPECT(stranger >= 0 && !datagramAddress(stranger, &loopback, port, &strangers));
+}
+
+static void closeAll(void)
+{
+	for (int r = 0; r < RANKS; r++)
+		recoverClose(&ranks[r]);
+	close(stranger);
+}
+
+/* The next datagram at a socket. On the loopback interface it is there when sendto() returns. */
+static int nextMail(int fd, struct mail *out)
+{
+	ssize_t got = datagramReceive(fd, out->bytes, sizeof(out->bytes), &out->from);
+
+	out->length = got < 0 ? 0 : (size_t)got;
+	return got >= 0;
+}
+
+static void expectNoMail(int fd)
+{
+	struct mail none;
+
+	EXPECT(!nextMail(fd, &none));
+}
+
+/* A question of `from`, as rank 0's socket gets it. */
+static void record(int from, struct mail *out)
+{
+	recoverAsk(&ranks[from], 0);
+	EXPECT(nextMail(ranks[0].recovery->fd, out));
+}
+
+static void take(const struct mail *mail)
+{
+	recoverTake(&ranks[0], mail->bytes, mail->length, &mail->from);
+}
+
+static const struct recoverPeer *peer(int rank)
+{
+	return &ranks[0].recovery->peer[rank];
+}
+
+static void expectTaken(const struct mail *mail, int from)
+{
+	struct mail answer;
+
+	take(mail);
+	EXPECT(peer(from)->heard);
+	EXPECT(nextMail(ranks[from].recovery->fd, &answer));
+}
+
+/* Rank 0 has dropped it: it knows nothing new, and does not answer. */
+static void expectDropped(const struct mail *mail, int from)
+{
+	struct recovery *v = ranks[0].recovery;
+	struct recoverPeer before = v->peer[from];
+	uint8_t out = v->out[0];
+	uint64_t sent = v->sent;
+
+	take(mail);
+	EXPECT(!memcmp(&before, &v->peer[from], sizeof(before)));
+	EXPECT(v->out[0] == out && v->by == -1 && v->sent == sent);
+}
+
+/* Rank 1 takes rank 2 to be out, and has an entry for the leader: a datagram with all parts. */
+static void fillDatagram(void)
+{
+	struct recovery *v = ranks[1].recovery;
+
+	recoverTakeOut(v, &ranks[1], 2);
+	v->phase = recoverFixed;
+	v->entryBytes = ENTRY;
+	v->entries = calloc(3, ENTRY);
+	v->arrived = calloc(RANKS, 1);
+	EXPECT(v->entries && v->arrived);
+	memset(v->entries, 0x5a, ENTRY);
+}
+
+static void everyBit(void)
+{
+	struct mail whole, changed;
+
+	openAll();
+	fillDatagram();
+	record(1, &whole);
+	EXPECT(whole.length > ENTRY + 1);
+	for (size_t bit = 0; bit < 8 * whole.length; bit++) {
+		changed = whole;
+		changed.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		expectDropped(&changed, 1);
+	}
+	for (changed = whole; changed.length--;)
+		expectDropped(&changed, 1);
+	changed = whole;
+	changed.bytes[changed.length++] = 0;
+	expectDropped(&changed, 1);
+	expectTaken(&whole, 1);
+	EXPECT(recoverIsOut(ranks[0].recovery->out, 2));
+	closeAll();
+}
+
+static void copies(void)
+{
+	struct mail first, second, other, copy;
+
+	openAll();
+	record(1, &first);
+	record(1, &second);
+	recoverAsk(&ranks[1], 2);
+	EXPECT(nextMail(ranks[2].recovery->fd, &other));
+	expectDropped(&other, 1); /* it is for rank 2 */
+	expectTaken(&second, 1);
+	expectDropped(&first, 1);
+	expectDropped(&second, 1);
+	copy = second;
+	copy.from = strangers;
+	expectDropped(&copy, 1);
+	closeAll();
+}
+
+/* A copy that comes before its original is taken, and the answer goes to the rank. */
+static void answersGoToRanks(void)
+{
+	struct mail question;
+
+	openAll();
+	record(1, &question);
+	question.from = strangers;
+	expectTaken(&question, 1);
+	expectNoMail(stranger);
+	recoverAsk(&ranks[0], 1); /* and so do later questions */
+	EXPECT(nextMail(ranks[1].recovery->fd, &question));
+	expectNoMail(stranger);
+	closeAll();
+}
+
+static void wrongSets(void)
+{
+	struct mail mail;
+
+	openAll();
+	ranks[1].recovery->out[0] = 1u << 1; /* its sender */
+	record(1, &mail);
+	expectDropped(&mail, 1);
+	ranks[1].recovery->out[0] = 1u << RANKS; /* a rank that does not exist */
+	record(1, &mail);
+	expectDropped(&mail, 1);
+	ranks[1].recovery->out[0] = 0xff;
+	record(1, &mail);
+	expectDropped(&mail, 1);
+	ranks[1].recovery->out[0] = 1u << 0 | 1u << 2; /* rank 0 is left out, and says so */
+	record(1, &mail);
+	expectTaken(&mail, 1);
+	EXPECT_EQUAL(ranks[0].recovery->by, 1);
+	EXPECT_EQUAL(ranks[0].recovery->out[0], 0);
+	EXPECT_EQUAL(recoverLeader(&ranks[0]), 0);
+	closeAll();
+}
+
+/* A rank that has agreed has agreed to that set only. */
+static void setsGrow(void)
+{
+	struct mail mail;
+
+	openAll();
+	record(1, &mail);
+	expectTaken(&mail, 1);
+	EXPECT(peer(1)->agrees);
+	EXPECT(recoverTakeOut(ranks[0].recovery, &ranks[0], 2));
+	EXPECT(!peer(1)->agrees);
+	closeAll();
+}
+
+/* A rank whose connection has ended is dead if it is silent for 30 s, too. */
+static void silence(void)
+{
+	openAll();
+	ranks[0].recovery->began = clockNow() - 29 * SECOND;
+	failed[0][1] = 1;
+	EXPECT(!recoverIsGone(&ranks[0], 1));
+	ranks[0].recovery->began = clockNow() - 31 * SECOND;
+	EXPECT(recoverIsGone(&ranks[0], 1));
+	EXPECT(!recoverIsGone(&ranks[0], 2));
+	closeAll();
+}
+
+/* The address that has answered is known. Its refusal shows that the rank is gone. */
+static void refusal(void)
+{
+	struct mail mail;
+
+	openAll();
+	record(1, &mail);
+	expectTaken(&mail, 1);
+	EXPECT_EQUAL(peer(1)->proven, 0);
+	recoverAsk(&ranks[0], 1);
+	recoverRead(&ranks[1]);
+	recoverRead(&ranks[0]);
+	EXPECT_EQUAL(peer(1)->proven, 1);
+	EXPECT(!recoverIsGone(&ranks[0], 1));
+	recoverClose(&ranks[1]);
+	recoverAsk(&ranks[0], 1);
+	recoverRead(&ranks[0]);
+	EXPECT(recoverIsGone(&ranks[0], 1));
+	openRank(1);
+	closeAll();
+}
+
+int main(void)
+{
+	everyBit();
+	copies();
+	answersGoToRanks();
+	wrongSets();
+	setsGrow();
+	silence();
+	refusal();
+	return 0;
+}
