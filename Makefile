@@ -93,7 +93,7 @@ HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
 
 LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/cpus_$(if $(HWLOC),none,hwloc).c, \
-	$(wildcard lib/*.c lib/*/*.c backends/*/*.c backends/proxy/network/*.c backends/proxy/words/*.c bootstrap/*.c))
+	$(wildcard lib/*.c lib/*/*.c lib/*/*/*.c backends/*/*.c backends/proxy/network/*.c backends/proxy/network/*/*.c backends/proxy/words/*.c bootstrap/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 LIB := $(BUILD)/libgin.so.$(VERSION)
 LINKS := $(BUILD)/libgin.so.$(SOVERSION) $(BUILD)/libgin.so

@@ -17,7 +17,7 @@
 #define GIN_BACKENDS_BACKEND_H
 
 #include "lib/base/error.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/identity.h"
 #include "lib/base/param.h"
 #include "lib/gpu/memory.h"
 #include "lib/gpu/pinned.h"

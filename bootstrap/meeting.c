@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/auth.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/auth.h"
+#include "lib/base/net/identity.h"
 #include "lib/base/interrupt.h"
 #include "lib/base/log.h"
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"

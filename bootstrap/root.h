@@ -16,8 +16,8 @@
 #ifndef GIN_BOOTSTRAP_ROOT_H
 #define GIN_BOOTSTRAP_ROOT_H
 
-#include "lib/base/auth.h"
-#include "lib/base/socket.h"
+#include "lib/base/net/auth.h"
+#include "lib/base/net/socket.h"
 #include "bootstrap.h"
 
 #define ROOT_ADDRESSES 16

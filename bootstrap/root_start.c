@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/forkguard.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/identity.h"
 #include "lib/base/random.h"
 #include "lib/base/thread.h"
 

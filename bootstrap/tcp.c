@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/identity.h"
 #include "lib/base/interrupt.h"
 #include "lib/base/log.h"
 #include "meeting.h"
@@ -129,7 +129,7 @@ static int resolve(const struct bootstrapWanted *wanted, struct rootContact *con
 			 "GIN_ROOT=%.100s: a link-local address of IPv6, which has no meaning on "
 			 "another host: give the interfaces addresses such as fd00::1/64, or use "
 			 "IPv4",
-			 text);
+			 wanted->root);
 		return -1;
 	}
 	contact->port = (uint16_t)atoi(port);

@@ -7,7 +7,7 @@
 #include "direct_copies.h"
 
 #include "backends/peermem/peermem.h"
-#include "network/choice.h"
+#include "network/choice/choice.h"
 
 int proxyOnThisGpu(const struct backendHost *host, int peer)
 {

@@ -3,7 +3,7 @@
 #ifndef GIN_PROXY_TRANSPORTS_H
 #define GIN_PROXY_TRANSPORTS_H
 
-#include "network/choice.h"
+#include "network/choice/choice.h"
 #include "transport.h"
 #include "words/word_locks.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"

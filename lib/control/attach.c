@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "internal.h"
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"

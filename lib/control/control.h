@@ -20,7 +20,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/identity.h"
 #include "lib/base/interrupt.h"
 
 #define CONTROL_CHILDREN 16 /* of a rank in the tree */

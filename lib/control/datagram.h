@@ -6,7 +6,7 @@
 #include <netinet/in.h>
 #include <sys/types.h>
 
-#include "lib/base/socket.h"
+#include "lib/base/net/socket.h"
 
 union datagramAddress {
 	struct sockaddr any;

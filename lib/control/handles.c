@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 #include "lib/base/clock.h"
 #include "lib/base/deadline.h"
 #include "lib/base/file.h"

@@ -7,7 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "internal.h"
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 
 /* An address may lead to no host or to a stranger: the next address is then tried. */
 #define CONNECT_SECONDS 10

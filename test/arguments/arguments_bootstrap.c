@@ -7,7 +7,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "bootstrap/root.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/identity.h"
 
 #include <limits.h>
 #include <sys/resource.h>

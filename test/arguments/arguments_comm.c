@@ -155,7 +155,8 @@ static void useCommOfParent(void)
 
 	EXPECT_FAILS(ginMemAlloc(commOfParent, 64, &at), ginErrorInvalidUsage,
 		     "comm belongs to the process that forked this one");
-	EXPECT_FAILS(ginCommDestroy(commOfParent), ginErrorInvalidUsage, "comm belongs to the process");
+	EXPECT_FAILS(ginCommDestroy(commOfParent), ginErrorInvalidUsage,
+		     "comm belongs to the process");
 	EXPECT(at == POISON);
 	expectAlone(&config);
 }

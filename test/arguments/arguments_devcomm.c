@@ -5,7 +5,7 @@
  */
 #include "arguments.h"
 
-#include "lib/base/socket.h"
+#include "lib/base/net/socket.h"
 
 #define WRONG 1
 

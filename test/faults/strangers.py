@@ -17,7 +17,7 @@ def rotate(x, by):
 
 
 def siphash(key, data):
-    """SipHash-2-4, as lib/base/auth.c."""
+    """SipHash-2-4, as lib/base/net/auth.c."""
     k0, k1 = struct.unpack('<QQ', key)
     v = [k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573]
 

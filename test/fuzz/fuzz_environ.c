@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "backends/proxy/network/choice.h"
-#include "backends/proxy/network/interface.h"
+#include "backends/proxy/network/choice/choice.h"
+#include "backends/proxy/network/choice/interface.h"
 #include "backends/rdma/port.h"
 #include "bootstrap/root.h"
 #include "lib/base/param.h"

@@ -14,7 +14,7 @@
 
 #include "bootstrap/meeting.h"
 #include "bootstrap/root_group.h"
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 #include "lib/base/clock.h"
 
 #define VISITORS 48

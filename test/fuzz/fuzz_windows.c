@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 
 #include "backends/peermem/internal.h"
-#include "backends/proxy/network/choice.h"
+#include "backends/proxy/network/choice/choice.h"
 #include "bootstrap/meeting.h"
-#include "lib/base/identity.h"
+#include "lib/base/net/identity.h"
 #include "lib/gpu/memory.h"
 
 #define RANKS 3

@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 #include <sys/resource.h>
 
-#include "backends/proxy/network/interface.h"
-#include "backends/proxy/network/choice.h"
+#include "backends/proxy/network/choice/interface.h"
+#include "backends/proxy/network/choice/choice.h"
 #include "expect.h"
 #include "ranks.h"
 

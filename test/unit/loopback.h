@@ -4,7 +4,7 @@
 #define GIN_TEST_LOOPBACK_H
 
 #include "lib/base/clock.h"
-#include "lib/base/socket.h"
+#include "lib/base/net/socket.h"
 
 #include "expect.h"
 

@@ -7,7 +7,7 @@
 #define GIN_TEST_NETWORK_RIG_H
 
 #include "backends/proxy/engine.h"
-#include "backends/proxy/network/choice.h"
+#include "backends/proxy/network/choice/choice.h"
 #include "backends/proxy/network/network.h"
 
 #include "expect.h"

@@ -10,7 +10,7 @@
 
 #include "bootstrap/meeting.h"
 #include "lib/base/clock.h"
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 
 #include "test/arguments/arguments.h"
 

@@ -8,7 +8,7 @@
  */
 #include "control_team.h"
 
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 
 /* Byte i of the contribution of `rank` in `round`. */
 static uint8_t pattern(int rank, unsigned round, size_t i)

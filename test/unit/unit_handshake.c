@@ -4,7 +4,7 @@
  *
  * One side runs in a thread, the other here. Strangers' messages are written byte by byte.
  */
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 
 #include "loopback.h"
 

@@ -3,12 +3,12 @@
  * unit_interfaces.c - the order of this host's addresses: in a network namespace of its own, with
  * bridges of containers, an interface without carrier, a default route and a deprecated address
  */
-#include "lib/base/socket.h"
+#include "lib/base/net/socket.h"
 
 #include <arpa/inet.h>
 #include <sched.h>
 
-#include "backends/proxy/network/interface.h"
+#include "backends/proxy/network/choice/interface.h"
 #include "expect.h"
 
 static void ip(const char *words)

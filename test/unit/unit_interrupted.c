@@ -15,7 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
-#include "lib/base/socket.h"
+#include "lib/base/net/socket.h"
 #include "lib/gpu/memory.h"
 #include "pinning.h"
 

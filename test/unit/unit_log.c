@@ -13,7 +13,7 @@
 
 #include "expect.h"
 #include "lib/base/log.h"
-#include "lib/base/socket.h"
+#include "lib/base/net/socket.h"
 #include "lib/gpu/memory.h"
 #include "pinning.h"
 

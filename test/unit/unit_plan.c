@@ -16,7 +16,7 @@
 #include <dlfcn.h>
 
 #include "backends/backend.h"
-#include "backends/proxy/network/rails.h"
+#include "backends/proxy/network/choice/rails.h"
 #include "backends/rdma/rdma.h"
 #include "expect.h"
 #include "lib/control/internal.h"

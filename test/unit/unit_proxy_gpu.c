@@ -4,7 +4,7 @@
  * search, and its reason in the sentence of a pair
  */
 /* NEEDS: libgin-weak.so */
-#include "backends/proxy/network/choice.h"
+#include "backends/proxy/network/choice/choice.h"
 
 #include "expect.h"
 #include "fake_engine.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* unit_siphash.c - SipHash-2-4 against its authors' vectors */
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 
 #include "expect.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "backends/proxy/verbs/sizes.h"
-#include "gpu.h"
-#include "interface.h"
+#include "choice/gpu.h"
+#include "choice/interface.h"
 #include "network.h"
 
 /* Touched by the calls of the communicator, one at a time. */

@@ -5,11 +5,11 @@
 
 #include "backends/proxy/words/device_word.h"
 #include "backends/proxy/transport.h"
-#include "lib/base/auth.h"
+#include "lib/base/net/auth.h"
 #include "fabric.h"
 #include "bounce.h"
 #include "message.h"
-#include "rails.h"
+#include "choice/rails.h"
 
 struct networkLane;
 

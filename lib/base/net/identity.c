@@ -13,9 +13,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "param.h"
-#include "random.h"
+#include "lib/base/error.h"
+#include "lib/base/param.h"
+#include "lib/base/random.h"
 
 /* Differs between running kernels; "" without /proc. */
 static void readBootId(char *out, size_t bytes)

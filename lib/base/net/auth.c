@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "random.h"
+#include "lib/base/random.h"
 #include "socket.h"
 
 static uint64_t load64(const uint8_t *p, size_t bytes)

@@ -10,7 +10,7 @@
 #define GIN_PROXY_GPU_H
 
 #include "lib/gpu/memory.h"
-#include "fabric.h"
+#include "backends/proxy/network/fabric.h"
 
 /* A page of GPU memory that is registered with the fabric: see fabricCalls.gpuMemoryAdd. */
 struct networkGpu {

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "file.h"
+#include "lib/base/file.h"
 #include "socket.h"
 
 /* The sum orders addresses; a larger one is worse. */

@@ -5,7 +5,7 @@
 
 #include "backends/rdma/port.h"
 #include "choice.h"
-#include "fabric.h"
+#include "backends/proxy/network/fabric.h"
 #include "interface.h"
 
 /* The request to a plug-in, and the data that it refers to. */

@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "file.h"
-#include "interrupt.h"
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/interrupt.h"
 
 union socketAddress {
 	struct sockaddr any;
