@@ -331,7 +331,6 @@ public:
 								  Coop coop = {},
 								  ginOptions options = {}) const
 	{
-		/* Tickets of the threads of a coop may differ. */
 		const int peer = static_cast<int>(request.opaque[0]);
 		const ginResult_t valid = check(coop, ginCallFlush, peer, [&](ginArguments &a) {
 			a.peer(peer);
@@ -340,8 +339,8 @@ public:
 		});
 		if (valid != ginSuccess)
 			return valid;
-		coop.sync();
-		if (!request.opaque[1])
+		/* Tickets of the threads of a coop may differ: only some may be 0. */
+		if (!coop.any(request.opaque[1] != 0))
 			return ginSuccess;
 		return awaitPosts(coop, peer, request.opaque[1], options);
 	}

@@ -295,8 +295,11 @@ struct Tickets {
 	{
 		Gin gin(dc, 0);
 		GinCta all;
-		ginResult_t result = gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{},
-					     GinNone{}, all);
+		/* Nothing is posted yet: tickets of the block's threads may differ. */
+		ginResult_t result = gin.wait(gin.flushAsync(rightOf(dc), all), all);
+		if (result == ginSuccess)
+			result = gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{},
+					 GinNone{}, all);
 		ginRequest request = gin.flushAsync(ginTeamWorld(dc), rightOf(dc), all);
 		if (ginThreadIndex() == 0)
 			*ticket = request;
