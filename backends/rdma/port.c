@@ -316,7 +316,7 @@ static int sharesPartition(const struct rdmaAddress *a, const struct rdmaAddress
 	return !((a->partition ^ b->partition) & 0x7fff) && (a->partition | b->partition) & 0x8000;
 }
 
-/* What differs; NULL: nothing. A port that needs a global route header may be behind a router. */
+/* What differs; NULL: nothing. A port that needs a global route header may reach other subnets. */
 static const char *differenceOf(const struct rdmaAddress *a, const struct rdmaAddress *b)
 {
 	if (a->ethernet != b->ethernet)

@@ -125,10 +125,9 @@ def main(rounds="9"):
             for compiler in (triton, numba, cute, cupy):
                 try:
                     name, *launches = compiler(dc, window)
+                    print(f"| {row(name, launches, int(rounds))} |", flush=True)
                 except Exception as error:
                     print(f"left out: {compiler.__name__}: {error}", file=sys.stderr)
-                    continue
-                print(f"| {row(name, launches, int(rounds))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@
 #define AGAIN (50 * MILLISECOND)   /* between two attempts */
 #define ATTEMPT (3 * SECOND)	   /* an address that does not answer */
 #define SILENT (25 * SECOND)	   /* a rank that does not answer, as in socket.c */
-#define SILENT_HOST (5 * SECOND)   /* the same, where another rank of its host is lost by silence */
+#define SILENT_HOST (5 * SECOND)   /* if a rank of its host is lost by silence */
 
 enum dialStep { dialConnects, dialChallenge, dialProof };
 

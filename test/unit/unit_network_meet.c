@@ -111,7 +111,7 @@ static void expectFails(const char *words)
 	EXPECT_HAS(ginGetLastError(), "set GIN_OFI_INTERFACE on both hosts");
 }
 
-/* Others may send what they like: a stranger, and the same message twice. */
+/* Greetings of a stranger, and a greeting that comes twice, change nothing. */
 static void heard(void)
 {
 	net.greets = net.answers = net.busy = 1;

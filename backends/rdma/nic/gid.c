@@ -29,7 +29,7 @@ static int isLinkLocal(const uint8_t *gid)
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* The name may have a label behind it: "eth0:1". */
+/* The name may end with a label, as in "eth0:1". */
 static int isNamed(const char *label, const char *name)
 {
 	size_t length = strlen(name);

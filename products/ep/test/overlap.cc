@@ -106,20 +106,9 @@ public:
 
 static Round roundOf(Rank &r, uint64_t seed, uint32_t reduce)
 {
-	Round round = {};
-	round.ranks = static_cast<uint32_t>(r.nRanks);
-	round.experts = 7;
-	round.topk = 3;
-	round.hidden = 160;
-	round.maxTokens = 9;
-	round.seed = seed;
+	Round round = evenRound(r, 7, 3, 160, 9, seed);
 	round.tokens.assign(round.ranks, 9 - static_cast<uint32_t>(seed % 3));
-	round.rows = GIN_EP_ROWS_BF16;
 	round.reduce = reduce;
-	round.weighted = round.wide = true;
-	round.first.assign(round.ranks + 1, 0);
-	for (uint32_t i = 0; i < round.ranks; i++)
-		round.first[i + 1] = round.first[i] + 7 / round.ranks + (i < 7 % round.ranks);
 	return round;
 }
 
@@ -134,7 +123,10 @@ static ginEp_t epFor(Rank &r, const Round &round, uint64_t seconds)
 	return makeEp(r, config);
 }
 
-/* The combine is started before the GEMM; on host threads it would not return, so beside it. */
+/*
+ * On a GPU the combine is launched first. On host threads the call returns when the combine has
+ * ended, so the GEMM's thread starts first.
+ */
 static void once(Rank &r, ginEp_t ep, uint64_t seed, uint32_t each, uint32_t reduce, bool hooks)
 {
 	meet(r); /* a rank allocates no memory while kernels of other ranks wait */

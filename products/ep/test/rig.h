@@ -463,6 +463,29 @@ struct Batch {
 	}
 };
 
+/* All ranks send maxTokens weighted tokens of bf16, with 64-bit indices. */
+inline Round evenRound(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden,
+		       uint32_t maxTokens, uint64_t seed)
+{
+	Round round = {};
+	round.ranks = static_cast<uint32_t>(r.nRanks);
+	round.experts = experts;
+	round.topk = topk;
+	round.hidden = hidden;
+	round.maxTokens = maxTokens;
+	round.seed = seed;
+	round.tokens.assign(round.ranks, maxTokens);
+	round.rows = GIN_EP_ROWS_BF16;
+	round.reduce = GIN_EP_REDUCE_NONE;
+	round.weighted = true;
+	round.wide = true;
+	round.first.assign(round.ranks + 1, 0);
+	for (uint32_t i = 0; i < round.ranks; i++)
+		round.first[i + 1] =
+			round.first[i] + experts / round.ranks + (i < experts % round.ranks);
+	return round;
+}
+
 inline uint64_t handleBytes(ginEp_t ep)
 {
 	ginEpInfo_t info = GIN_EP_INFO_INIT;

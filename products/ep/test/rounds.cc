@@ -25,23 +25,7 @@ static uint32_t roundsOr(uint32_t usual)
 
 static Round roundOf(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, uint32_t maxTokens)
 {
-	Round round = {};
-	round.ranks = static_cast<uint32_t>(r.nRanks);
-	round.experts = experts;
-	round.topk = topk;
-	round.hidden = hidden;
-	round.maxTokens = maxTokens;
-	round.seed = seedOf();
-	round.tokens.assign(round.ranks, maxTokens);
-	round.rows = GIN_EP_ROWS_BF16;
-	round.reduce = GIN_EP_REDUCE_NONE;
-	round.weighted = true;
-	round.wide = true;
-	round.first.assign(round.ranks + 1, 0);
-	for (uint32_t i = 0; i < round.ranks; i++)
-		round.first[i + 1] =
-			round.first[i] + experts / round.ranks + (i < experts % round.ranks);
-	return round;
+	return evenRound(r, experts, topk, hidden, maxTokens, seedOf());
 }
 
 static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false, uint32_t blocks = 0)
