@@ -56,11 +56,24 @@ static uint64_t within(unsigned seconds, uint64_t deadline)
 	return end < deadline ? end : deadline;
 }
 
-/* One attempt at one address: an authenticated connection, or -1 with errno. */
-static int tryParent(const struct control *c, const struct netAddress *address, uint16_t port,
+/* An address that does not answer leaves time for the addresses after it. */
+static uint64_t shareOf(uint64_t deadline, unsigned addresses)
+{
+	uint64_t now = clockNow();
+
+	return within(CONNECT_SECONDS,
+		      deadline > now ? now + (deadline - now) / addresses : deadline);
+}
+
+/*
+ * One attempt at one address: an authenticated connection, or -1 with errno. `addresses`: the
+ * number of addresses that are not tried yet, this one included.
+ */
+static int tryParent(const struct control *c, const struct netAddress *address, unsigned addresses,
 		     uint64_t deadline)
 {
-	int fd = socketConnect(address, port, within(CONNECT_SECONDS, deadline));
+	uint16_t port = c->ranks[controlParent(c->rank)].port;
+	int fd = socketConnect(address, port, shareOf(deadline, addresses));
 
 	if (fd < 0)
 		return -1;
@@ -126,16 +139,17 @@ static int tryAddresses(const struct control *c, const struct identity *parent, 
 {
 	unsigned n =
 		parent->addresses < IDENTITY_ADDRESSES ? parent->addresses : IDENTITY_ADDRESSES;
+	unsigned left = n;
 	int fd = -1, reset = 0;
 
 	errno = EADDRNOTAVAIL;
 	if (parent->loopback && identitySameHost(parent, &c->ranks[c->rank]))
-		fd = tryParent(c, &loopback, parent->port, deadline);
+		fd = tryParent(c, &loopback, n + 1, deadline);
 	for (int own = 0; own < 2; own++)
 		for (unsigned i = 0; fd < 0 && i < n; i++) {
 			reset |= isReset(errno);
 			if (hasAddress(&c->ranks[c->rank], &parent->address[i]) == own)
-				fd = tryParent(c, &parent->address[i], parent->port, deadline);
+				fd = tryParent(c, &parent->address[i], left--, deadline);
 		}
 	if (fd < 0 && reset)
 		errno = ECONNRESET;
