@@ -52,11 +52,11 @@ static uint64_t now(void)
 	return (uint64_t)at.tv_sec * SECOND + (uint64_t)at.tv_nsec;
 }
 
-/* A call in progress. Never freed after a timeout: PMIx may still use it. */
+/* A call in progress. After a timeout it is PMIx's until PMIx calls back, which may be never. */
 struct pmixCall {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int done;
+	int done, abandoned;
 	pmix_status_t status;
 	char key[KEY_BYTES];
 	pmix_info_t info;
@@ -64,6 +64,13 @@ struct pmixCall {
 	size_t bytes; /* of a value; 0: it has another type or more bytes */
 	char value[512];
 };
+
+static void freeCall(struct pmixCall *call)
+{
+	pthread_cond_destroy(&call->changed);
+	pthread_mutex_destroy(&call->lock);
+	free(call);
+}
 
 static void endCall(struct pmixCall *call, pmix_status_t status, const pmix_value_t *value)
 {
@@ -76,7 +83,10 @@ static void endCall(struct pmixCall *call, pmix_status_t status, const pmix_valu
 	}
 	call->done = 1;
 	pthread_cond_signal(&call->changed);
+	int abandoned = call->abandoned;
 	pthread_mutex_unlock(&call->lock);
+	if (abandoned)
+		freeCall(call);
 }
 
 static void fenceDone(pmix_status_t status, void *arg)
@@ -104,13 +114,6 @@ static struct pmixCall *makeCall(void)
 	return call;
 }
 
-static void freeCall(struct pmixCall *call)
-{
-	pthread_cond_destroy(&call->changed);
-	pthread_mutex_destroy(&call->lock);
-	free(call);
-}
-
 static int pmixError(char *why, const char *what, pmix_status_t status)
 {
 	snprintf(why, BOOTSTRAP_WHY, "%s: %s", what, PMIx_Error_string(status));
@@ -124,7 +127,7 @@ static uint64_t within(unsigned seconds, uint64_t deadline)
 	return end < deadline ? end : deadline;
 }
 
-/* Returns 1 when PMIx has called back in time. */
+/* Returns 1 when PMIx has called back in time; otherwise the call is abandoned. */
 static int waitCall(struct pmixCall *call, uint64_t deadline)
 {
 	struct timespec until = {(time_t)(deadline / SECOND), (long)(deadline % SECOND)};
@@ -134,6 +137,7 @@ static int waitCall(struct pmixCall *call, uint64_t deadline)
 	while (!call->done && !late)
 		late = pthread_cond_timedwait(&call->changed, &call->lock, &until) != 0;
 	int done = call->done;
+	call->abandoned = !done;
 	pthread_mutex_unlock(&call->lock);
 	return done;
 }
