@@ -112,7 +112,7 @@ RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 # Without libfabric the library is whole: the proxy then has no network.
 OFI := $(if $(shell $(PKG_CONFIG) --exists libfabric 2>/dev/null && echo yes),$(BUILD)/libgin-ofi.so)
 
-# A tool NAME is the C files, or the one CUDA file, of tools/NAME. One that asks hwloc is left out where there
+# A tool NAME is the C files, or the CUDA files, of tools/NAME. One that asks hwloc is left out where there
 # is no hwloc.
 tool-sources = $(wildcard tools/$(1)/*.c)
 tool-objects = $(patsubst tools/%.c,$(BUILD)/tools/obj/%.o,$(call tool-sources,$(1))) \
@@ -123,7 +123,7 @@ HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 TOOLS := $(filter-out $(if $(HWLOC),,$(HWLOC_TOOLS)),$(TOOL_NAMES))
 
 # Tools that are one source for kernels and host threads, as the examples are.
-TOOLS_CU := $(patsubst %.cu,$(BUILD)/tools/%,$(notdir $(wildcard tools/*/*.cu)))
+TOOLS_CU := $(patsubst tools/%/,$(BUILD)/tools/%,$(sort $(dir $(wildcard tools/*/*.cu))))
 
 # Examples and tests named mpi need MPI; the library does not. Debian's openmpi-bin has mpicxx without mpi.h.
 MPICXX := $(shell mpicxx -E -x c++ -include mpi.h /dev/null >/dev/null 2>&1 && command -v mpicxx)
@@ -251,17 +251,17 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc-used
 $(EXAMPLES) $(BUILD)/bench/limits: $(BUILD)/%: $(BUILD)/%.cu.o $(LINKS)
 	$(Q)$(call cu-link,$<,$@,'$$ORIGIN/..')
 
-# cu-object PROGRAM: of a tool
-cu-object = $(BUILD)/tools/obj/$(notdir $(1))/$(notdir $(1)).cu.o
+# cu-objects PROGRAM: of a tool
+cu-objects = $(patsubst tools/%,$(BUILD)/tools/obj/%.o,$(wildcard tools/$(notdir $(1))/*.cu))
 
 $(BUILD)/tools/obj/%.cu.o: tools/%.cu $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,$(cu),$<)
 	$(Q)$(call cu-compile,$<,$@)
 
-$(foreach tool,$(TOOLS_CU),$(eval $(tool): $(call cu-object,$(tool))))
+$(foreach tool,$(TOOLS_CU),$(eval $(tool): $(call cu-objects,$(tool))))
 $(TOOLS_CU): $(LINKS)
-	$(Q)$(call cu-link,$(call cu-object,$@),$@,'$$ORIGIN/..')
+	$(Q)$(call cu-link,$(call cu-objects,$@),$@,'$$ORIGIN/..')
 
 # NVSHMEM's wheels have no libnvshmem_host.so.
 $(BUILD)/bench/nvshmem_perf: bench/nvshmem/nvshmem_perf.cu

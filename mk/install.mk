@@ -102,7 +102,7 @@ put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" 
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
 put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
-	$(call cu-link,$(call cu-object,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
+	$(call cu-link,$(call cu-objects,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 put-nccl-home = $(Q)umask 022 && $(call nccl-forward,"$(DESTDIR)$(1)/include") && \
 	$(call nccl-links,"$(DESTDIR)$(1)",$(call from,$(1)/include,$(INCLUDEDIR)),../..,$(call from,$(1)/lib,$(PLUGINDIR)),$(put-plugins))

@@ -4,7 +4,7 @@
 // The source compiles to kernels with nvcc, and to host functions in any case. See gin_perf(1):
 //   mpirun -n 2 gin_perf -o put_lat,put_bw
 //   gin_perf --threads 2 --host -o barrier
-#include "gin_job.cuh"
+#include "coops.cuh"
 #include "ranks.h"
 #include "session.cuh"
 

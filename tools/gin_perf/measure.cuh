@@ -188,7 +188,7 @@ private:
 				c.warmup + 1; // the first one waits for the partner's launch
 			Traffic traffic = trafficOf(c, unrecorded + recorded);
 			fill(traffic);
-			latencyByOperation(c, unrecorded, recorded);
+			latencyByCoop(c, unrecorded, recorded);
 			compare(c, traffic);
 			keep(c, recorded, us);
 			left -= recorded;
@@ -211,44 +211,21 @@ private:
 			us.push_back(static_cast<double>(results[LATENCY_WORDS + i]) * scale);
 	}
 
-	void latencyByOperation(const Case &c, uint32_t unrecorded, uint32_t recorded)
+	void latencyByCoop(const Case &c, uint32_t unrecorded, uint32_t recorded)
 	{
-		bool first = isFirst();
-		int peer = partner();
-		auto go = [&](auto step) { latencyByCoop(c, step, unrecorded, recorded); };
 		if (!takesPart(c))
 			return;
-		switch (c.operation->kind) {
-		case opPutLat:
-			return go(PingPong{peer, first});
-		case opSignalLat:
-			return c.weak ? go(SignalPingPong<true>{peer, first})
-				      : go(SignalPingPong<false>{peer, first});
-		case opPacketLat:
-			return go(PacketPingPong{peer, first});
-		case opPutFlush:
-			return first ? go(PutFlush{peer}) : void();
-		case opGetLat:
-			return first ? go(GetFlush{peer}) : void();
-		case opBarrier:
-			return go(BarrierStep{});
-		case opAllToAll:
-			return go(AllToAllStep{job.rank, job.nRanks});
-		default:
-			return;
-		}
+		if (c.coop == ginCoopThread)
+			latencyOf<GinThread>(c, unrecorded, recorded);
+		else if (c.coop == ginCoopWarp)
+			latencyOf<GinWarp>(c, unrecorded, recorded);
+		else
+			latencyOf<GinCta>(c, unrecorded, recorded);
 	}
 
-	template <class Step>
-	void latencyByCoop(const Case &c, Step step, uint32_t unrecorded, uint32_t recorded)
-	{
-		if (c.coop == ginCoopThread)
-			latency<GinThread>(c, step, unrecorded, recorded);
-		else if (c.coop == ginCoopWarp)
-			latency<GinWarp>(c, step, unrecorded, recorded);
-		else
-			latency<GinCta>(c, step, unrecorded, recorded);
-	}
+	// These two have all kernels of a coop. A program may compile them apart.
+	template <class Coop> void latencyOf(const Case &c, uint32_t unrecorded, uint32_t recorded);
+	template <class Coop> void streamOf(const Case &c);
 
 	template <class Coop, class Step>
 	void latency(const Case &c, Step step, uint32_t unrecorded, uint32_t recorded)
@@ -284,7 +261,7 @@ private:
 		c.check = check;
 		fill(traffic);
 		if (takesPart(c))
-			streamByOperation(c);
+			streamByCoop(c);
 		outcome.seconds = elapsed(c);
 		compare(c, traffic);
 		return outcome;
@@ -307,31 +284,14 @@ private:
 	// Does this rank call put or get?
 	bool moves(const Case &c) const { return c.all || isFirst(); }
 
-	void streamByOperation(const Case &c)
-	{
-		switch (c.operation->kind) {
-		case opPutBw:
-			return streamByCoop(c, PutShares{});
-		case opGetBw:
-			return streamByCoop(c, GetShares{});
-		case opPutRate:
-			return streamByCoop(c, PutOwn{});
-		case opValueRate:
-			return c.bytes == 4 ? streamByCoop(c, PutValueOwn<uint32_t>{run})
-					    : streamByCoop(c, PutValueOwn<uint64_t>{run});
-		default:
-			return;
-		}
-	}
-
-	template <class Move> void streamByCoop(const Case &c, Move move)
+	void streamByCoop(const Case &c)
 	{
 		if (c.coop == ginCoopThread)
-			streamBody<GinThread>(c, move);
+			streamOf<GinThread>(c);
 		else if (c.coop == ginCoopWarp)
-			streamBody<GinWarp>(c, move);
+			streamOf<GinWarp>(c);
 		else
-			streamBody<GinCta>(c, move);
+			streamOf<GinCta>(c);
 	}
 
 	template <class Coop, class Move> void streamBody(const Case &c, Move move)
@@ -355,5 +315,49 @@ private:
 		require(results[streamStatus]);
 	}
 };
+
+template <class Job> template <class Coop>
+void Meter<Job>::latencyOf(const Case &c, uint32_t unrecorded, uint32_t recorded)
+{
+	bool first = isFirst();
+	int peer = partner();
+	auto go = [&](auto step) { latency<Coop>(c, step, unrecorded, recorded); };
+	switch (c.operation->kind) {
+	case opPutLat:
+		return go(PingPong{peer, first});
+	case opSignalLat:
+		return c.weak ? go(SignalPingPong<true>{peer, first})
+			      : go(SignalPingPong<false>{peer, first});
+	case opPacketLat:
+		return go(PacketPingPong{peer, first});
+	case opPutFlush:
+		return first ? go(PutFlush{peer}) : void();
+	case opGetLat:
+		return first ? go(GetFlush{peer}) : void();
+	case opBarrier:
+		return go(BarrierStep{});
+	case opAllToAll:
+		return go(AllToAllStep{job.rank, job.nRanks});
+	default:
+		return;
+	}
+}
+
+template <class Job> template <class Coop> void Meter<Job>::streamOf(const Case &c)
+{
+	switch (c.operation->kind) {
+	case opPutBw:
+		return streamBody<Coop>(c, PutShares{});
+	case opGetBw:
+		return streamBody<Coop>(c, GetShares{});
+	case opPutRate:
+		return streamBody<Coop>(c, PutOwn{});
+	case opValueRate:
+		return c.bytes == 4 ? streamBody<Coop>(c, PutValueOwn<uint32_t>{run})
+				    : streamBody<Coop>(c, PutValueOwn<uint64_t>{run});
+	default:
+		return;
+	}
+}
 
 #endif
