@@ -368,6 +368,7 @@ static ginResult_t openAll(ginComm_t comm, const char *call, const struct commSt
 	if (result != ginSuccess)
 		return result;
 	errorScope(call, comm->rank);
+	logRank(comm->rank);
 	result = openControl(comm, start);
 	if (result != ginSuccess)
 		goto failed;
@@ -411,8 +412,8 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 		free(comm);
 		return result;
 	}
-	logWrite(logInfo, "rank %d of %d: bootstrap %s, device %s", comm->rank, comm->nRanks,
-		 comm->bootstrap->name, comm->device.name);
+	logWrite(logInfo, "%d ranks: bootstrap %s, device %s", comm->nRanks, comm->bootstrap->name,
+		 comm->device.name);
 	commOpened(comm);
 	*out = comm;
 	return ginSuccess;

@@ -118,8 +118,8 @@ ginResult_t commSelftest(ginComm_t comm, const char *call)
 		result = agreeVerdict(comm, ginSuccess, &verdict);
 	}
 	if (result == ginSuccess)
-		logWrite(logInfo, "rank %d: the self-test has passed with %u of %d ranks",
-			 comm->rank, verdict.good, comm->nRanks);
+		logWrite(logInfo, "the self-test has passed with %u of %d ranks", verdict.good,
+			 comm->nRanks);
 	free(cells);
 	return result;
 }

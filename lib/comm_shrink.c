@@ -185,7 +185,7 @@ ginResult_t ginCommShrink(ginComm_t comm, const int *exclude, int excludes, ginC
 	deadlineEnd(before);
 	if (result != ginSuccess)
 		return result;
-	logWrite(logInfo, "rank %d goes on as rank %d of %d", comm->rank, made->rank, made->nRanks);
+	logWrite(logInfo, "goes on as rank %d of %d", made->rank, made->nRanks);
 	*survivors = made;
 	return ginSuccess;
 }

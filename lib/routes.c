@@ -19,7 +19,7 @@ void routesProbe(ginComm_t comm, struct backendProbe mine[BACKENDS_COUNT])
 		mine[b].usable = (uint8_t)use->usable;
 		mine[b].allowed = !reachForbidden(use->ops);
 		if (!use->usable)
-			logWrite(logInfo, "rank %d: %s: %s", comm->rank, use->ops->name, use->why);
+			logWrite(logInfo, "%s: %s", use->ops->name, use->why);
 	}
 }
 
@@ -165,8 +165,7 @@ static void markUnused(ginComm_t comm, int b, const char *why)
 
 	snprintf(use->whyUnused, sizeof(use->whyUnused), "%.*s", BACKEND_WHY - 1, why);
 	if (use->used && why != use->why)
-		logWrite(logInfo, "rank %d: not %s: %s", comm->rank, use->ops->name,
-			 use->whyUnused);
+		logWrite(logInfo, "not %s: %s", use->ops->name, use->whyUnused);
 	use->used = 0;
 }
 
@@ -291,7 +290,7 @@ static void addCopies(ginComm_t comm, int b)
 	if (!comm->copyEngines || use->used || !use->ops->copies || lacking(comm, b) >= 0)
 		return;
 	use->used = use->copiesOnly = comm->host.copiesOnly = 1;
-	logWrite(logInfo, "rank %d: %s: only copies for direct peers", comm->rank, use->ops->name);
+	logWrite(logInfo, "%s: only copies for direct peers", use->ops->name);
 }
 
 /*

@@ -409,9 +409,7 @@ void windowsFree(ginComm_t comm)
 {
 	windowsCloseRetired(comm);
 	if (comm->windows)
-		logWrite(logWarn,
-			 "rank %d: ginCommDestroy() found windows that were still registered",
-			 comm->rank);
+		logWrite(logWarn, "ginCommDestroy() found windows that were still registered");
 	windowsDrop(comm);
 }
 

@@ -89,8 +89,7 @@ static ginResult_t tryDoorbell(struct gdaki *g, const struct rdmaRegister *where
 		return ginSuccess;
 	}
 	if (wanted)
-		logWrite(logWarn, "rank %d: a CPU thread rings doorbells: %s", g->host->rank,
-			 ginGetLastError());
+		logWrite(logWarn, "a CPU thread rings doorbells: %s", ginGetLastError());
 	return ringerOpen(&g->ringer);
 }
 

@@ -335,8 +335,7 @@ static void reportFailedPairs(const struct gdaki *g)
 	for (const struct gdakiContexts *s = g->monitor.contexts; s; s = s->next) {
 		int peer = pairsFailed(s->pairs, why);
 		if (peer >= 0)
-			logWrite(logWarn, "rank %d: gdaki: to rank %d: %s", g->host->rank, peer,
-				 why);
+			logWrite(logWarn, "gdaki: to rank %d: %s", peer, why);
 	}
 }
 
@@ -383,6 +382,7 @@ static void *monitorBody(void *arg)
 	struct gdaki *g = arg;
 	struct gdakiMonitor *w = &g->monitor;
 
+	errorScope("gdaki", g->host->rank);
 	pthread_mutex_lock(&w->lock);
 	for (unsigned tick = 0; !w->closing; tick++) {
 		monitorTick(g, tick % TICKS_PER_QUEUES == 0);

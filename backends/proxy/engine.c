@@ -365,10 +365,9 @@ static void failRing(struct proxyEngine *e, uint64_t ticket, const char *wrong)
 {
 	e->failure = ginErrorInvalidArgument;
 	logWrite(logError,
-		 "rank %u: descriptor %llu of context %u of device communicator %llu is wrong: %s; "
+		 "descriptor %llu of context %u of device communicator %llu is wrong: %s; "
 		 "the context fails",
-		 e->rank, (unsigned long long)ticket, e->context, (unsigned long long)e->devComm,
-		 wrong);
+		 (unsigned long long)ticket, e->context, (unsigned long long)e->devComm, wrong);
 	/* Relaxed: the word's value is complete by itself. */
 	__atomic_store_n(e->ring.failed, (uint64_t)e->failure, __ATOMIC_RELAXED);
 	failCounters(e, e->failure);

@@ -45,7 +45,7 @@ struct proxyFlow {
 struct proxyEngine {
 	struct proxyRing ring;
 	struct descriptorScope scope;
-	uint32_t logDepth, context, rank;
+	uint32_t logDepth, context;
 	uint32_t worker;  /* index of its worker */
 	uint64_t devComm; /* number of the device communicator, for messages */
 	uint64_t taken, retired;

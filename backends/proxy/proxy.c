@@ -235,7 +235,6 @@ static ginResult_t makeEngine(struct proxy *p, struct proxyContexts *s, uint32_t
 	if (result != ginSuccess)
 		return result;
 	s->engine[context]->context = context;
-	s->engine[context]->rank = (uint32_t)p->host->rank;
 	workersAdd(&p->workers, s->engine[context]);
 	s->made++;
 	return ginSuccess;

@@ -231,6 +231,7 @@ static void *run(void *arg)
 	struct deviceScope scope;
 	struct idle idle = {0};
 
+	errorScope("proxy", w->host->rank);
 	/* Without this worker kernels would wait forever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
 		w->host->peerFailed(w->host->core, w->host->rank,
@@ -326,7 +327,7 @@ static void pinWorker(const struct backendHost *host, const cpu_set_t *among, st
 	cpusPick(among, numberOf(host), &w->cpus);
 	pthread_setaffinity_np(w->thread, sizeof(w->cpus), &w->cpus);
 	cpusFormat(&w->cpus, text, sizeof(text));
-	logWrite(logInfo, "rank %d: a thread of the proxy runs on CPUs %s", host->rank, text);
+	logWrite(logInfo, "a thread of the proxy runs on CPUs %s", text);
 }
 
 static ginResult_t startThread(const struct backendHost *host, const cpu_set_t *among,

@@ -350,7 +350,7 @@ ginResult_t rdmaPortOpen(const struct backendHost *host, const char *user, const
 
 	if (openPort(host, rdma, port, why))
 		return fail(ginErrorSystem, "%s: %s", user, why);
-	logWrite(logInfo, "rank %d: %s: port %s", host->rank, user, why);
+	logWrite(logInfo, "%s: port %s", user, why);
 	return ginSuccess;
 }
 

@@ -69,7 +69,11 @@ static const struct paramInfo table[PARAM_COUNT] = {
 	[paramLog] = {.name = "GIN_LOG",
 		      .choices = "none|error|warn|info|stats|debug",
 		      .preset = "warn",
-		      .meaning = "what is written to standard error"},
+		      .meaning = "what is written to standard error, or to GIN_LOG_FILE"},
+	[paramLogFile] = {.name = "GIN_LOG_FILE",
+			  .preset = "",
+			  .meaning = "a file for these messages; in its name %h is the host, %r "
+				     "the rank, %p the process, %% a %"},
 	[paramNic] = {.name = "GIN_NIC",
 		      .preset = "",
 		      .meaning = "NIC ports that may be used, for example "

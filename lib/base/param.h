@@ -22,6 +22,7 @@ enum param {
 	paramGdakiQueues,
 	paramHostId,
 	paramLog,
+	paramLogFile,
 	paramNic,
 	paramNicGid,
 	paramNicRails,

@@ -605,9 +605,7 @@ void devCommsFree(ginComm_t comm)
 {
 	if (comm->devComms)
 		logWrite(logWarn,
-			 "rank %d: ginCommDestroy() found device communicators that were not "
-			 "destroyed",
-			 comm->rank);
+			 "ginCommDestroy() found device communicators that were not destroyed");
 	pthread_mutex_lock(&comm->lock); /* devCommsFail() may walk the list */
 	struct devComm *left = comm->devComms;
 	comm->devComms = NULL;

@@ -206,20 +206,19 @@ static double mean(const ginHistogram_t *h)
 	return h->count ? (double)h->sum / (double)h->count : 0;
 }
 
-static void logContext(ginComm_t comm, const struct devComm *dc, uint32_t context,
-		       const ginStats_t *s)
+static void logContext(const struct devComm *dc, uint32_t context, const ginStats_t *s)
 {
 	logWrite(logStats,
-		 "rank %d, device communicator %llu, context %u: %llu posted, %llu completed, %llu "
+		 "device communicator %llu, context %u: %llu posted, %llu completed, %llu "
 		 "failed; %llu bytes put, %llu got; %llu waits for room; batches of %.1f, at most "
 		 "%llu; released in %.1f us, at most %.1f; visible in %.1f us, at most %.1f",
-		 comm->rank, (unsigned long long)dc->device.id, context,
-		 (unsigned long long)s->posted, (unsigned long long)s->completed,
-		 (unsigned long long)s->failed, (unsigned long long)s->putBytes,
-		 (unsigned long long)s->getBytes, (unsigned long long)s->waitsForRoom,
-		 mean(&s->batch), (unsigned long long)s->batch.most,
-		 mean(&s->takenToReleased) / 1e3, (double)s->takenToReleased.most / 1e3,
-		 mean(&s->takenToVisible) / 1e3, (double)s->takenToVisible.most / 1e3);
+		 (unsigned long long)dc->device.id, context, (unsigned long long)s->posted,
+		 (unsigned long long)s->completed, (unsigned long long)s->failed,
+		 (unsigned long long)s->putBytes, (unsigned long long)s->getBytes,
+		 (unsigned long long)s->waitsForRoom, mean(&s->batch),
+		 (unsigned long long)s->batch.most, mean(&s->takenToReleased) / 1e3,
+		 (double)s->takenToReleased.most / 1e3, mean(&s->takenToVisible) / 1e3,
+		 (double)s->takenToVisible.most / 1e3);
 }
 
 void devCommLogStats(ginComm_t comm, const struct devComm *dc)
@@ -229,6 +228,6 @@ void devCommLogStats(ginComm_t comm, const struct devComm *dc)
 	for (uint32_t c = 0; c < dc->device.contexts; c++) {
 		ginStats_t stats = GIN_STATS_INIT;
 		if (queuesStats(comm, &dc->queues, c, &stats) == ginSuccess && stats.posted)
-			logContext(comm, dc, c, &stats);
+			logContext(dc, c, &stats);
 	}
 }

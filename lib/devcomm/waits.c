@@ -106,9 +106,8 @@ ginResult_t devCommCheckIdle(ginComm_t comm, struct devComm *dc)
 			    "a kernel of rank %d waits in a call on device communicator %llu: let "
 			    "it end, or call ginCommAbort() first",
 			    comm->rank, (unsigned long long)dc->device.id);
-	logWrite(logWarn,
-		 "rank %d: a kernel waits in a call on device communicator %llu, which is freed",
-		 comm->rank, (unsigned long long)dc->device.id);
+	logWrite(logWarn, "a kernel waits in a call on device communicator %llu, which is freed",
+		 (unsigned long long)dc->device.id);
 	return ginSuccess;
 }
 

@@ -397,9 +397,9 @@ int main()
 	expectHas(log, "STATS", false);
 	setenv("GIN_LOG", "stats", 1);
 	log = inChild("known numbers, GIN_LOG=stats", 2, with<knownNumbers, 2>);
-	expectHas(log, "STATS rank 0, device communicator 1, context 0: 266 posted", true);
+	expectHas(log, "rank 0 gin STATS device communicator 1, context 0: 266 posted", true);
 	expectHas(log, "266 completed, 0 failed; 9712 bytes put, 1600 got; 0 waits", true);
-	expectHas(log, "STATS rank 1, ", true);
+	expectHas(log, "rank 1 gin STATS ", true);
 	expectHas(log, "context 1:", false);
 	testPlaces();
 	inChild("the contexts of barriers", 3, with<barriers, 4>);

@@ -282,7 +282,6 @@ static inline void sideEngine(struct side *s)
 					      .nRanks = RANKS_OF_RIG};
 
 	EXPECT_SUCCESS(engineMake(&ring, &scope, DEPTH, &s->engine));
-	s->engine->rank = s->rank;
 	s->engine->lanes = &s->lanes;
 }
 

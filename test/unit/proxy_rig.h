@@ -179,7 +179,6 @@ static inline void ringOpen(struct ring *ring, uint32_t context)
 
 	EXPECT_SUCCESS(engineMake(&host, &scope, DEPTH, &ring->engine));
 	ring->engine->context = context;
-	ring->engine->rank = ME;
 	ring->engine->devComm = 7;
 	ring->engine->lanes = &lanes;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unit_log.c - where log lines go: to standard error, and to no other file that has its number
+ * unit_log.c - where log lines go: to standard error, to no other file that has its number, and to
+ * GIN_LOG_FILE
  *
  * Each test runs in a process of its own, whose exit status shows a failure: it has no standard
  * error to write to.
@@ -10,8 +11,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "expect.h"
+#include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/net/socket.h"
 #include "lib/gpu/memory.h"
@@ -153,10 +156,83 @@ static void pipeWithoutReader(void)
 	EXPECT(isPending());
 }
 
+static char line[512], folder[] = "/tmp/unit_log-XXXXXX";
+
+/* "2026-01-31T09:05:00.123456Z HOST:PID:TID rank 3 gin ERROR a line" */
+static void expectParts(const char *host, int pid)
+{
+	char words[128];
+	struct tm utc = {0};
+	const char *rest = strptime(line, "%Y-%m-%dT%H:%M:%S.", &utc);
+
+	EXPECT(rest && strspn(rest, "0123456789") == 6 && rest[6] == 'Z');
+	EXPECT(llabs((long long)(timegm(&utc) - time(NULL))) < 600);
+	snprintf(words, sizeof(words), "Z %s:%d:%d rank 3 gin ERROR a line\n", host, pid, pid);
+	EXPECT_HAS(line, words);
+}
+
+/* Writes one line to the file that this process opens as `rank`. */
+static void expectFile(int rank)
+{
+	char path[512], host[64] = "";
+
+	logRank(rank);
+	logRank(9); /* another communicator of the process */
+	logWrite(logError, "a line");
+	gethostname(host, sizeof(host) - 1);
+	snprintf(path, sizeof(path), "%s/%s.%d.%d.%%.%%x", folder, host, rank, (int)getpid());
+	int fd = open(path, O_RDONLY);
+	memset(line, 0, sizeof(line));
+	EXPECT(fd >= 0 && read(fd, line, sizeof(line) - 1) > 0);
+	expectParts(host, (int)getpid());
+	close(fd);
+	unlink(path);
+}
+
+/* A forked child that gets a rank has a file of its own. */
+static void toItsFile(void)
+{
+	char pattern[64];
+	int status = -1, before = redirect(O_WRONLY);
+
+	EXPECT(mkdtemp(folder));
+	snprintf(pattern, sizeof(pattern), "%s/%%h.%%r.%%p.%%%%.%%x", folder);
+	setenv("GIN_LOG_FILE", pattern, 1);
+	logWrite(logError, "without a rank");
+	off_t content = bytesOf(before);
+	EXPECT(content > 0);
+	errorScope("call", 3);
+	expectFile(3);
+	pid_t child = fork();
+	if (!child) {
+		expectFile(4);
+		_exit(expectFailures != 0);
+	}
+	EXPECT(waitpid(child, &status, 0) == child && !status);
+	EXPECT_EQUAL(bytesOf(before), content);
+	EXPECT(!rmdir(folder));
+}
+
+/* Says why, once, and goes on to standard error. */
+static void noSuchFile(void)
+{
+	int before = redirect(O_WRONLY);
+
+	setenv("GIN_LOG", "warn", 1);
+	setenv("GIN_LOG_FILE", "/no folder/%r", 1);
+	logRank(0);
+	logRank(0);
+	logWrite(logError, "a line");
+	memset(line, 0, sizeof(line));
+	EXPECT(pread(before, line, sizeof(line) - 1, 0) > 0);
+	char *first = strstr(line, "WARN GIN_LOG_FILE=/no folder/%r cannot be opened: No such");
+	EXPECT(first && !strstr(first + 1, "WARN"));
+	EXPECT_HAS(line, "gin ERROR a line");
+}
+
 /* The line has the caller's errno, whatever libgin has called meanwhile. */
 static void meaningOfErrno(void)
 {
-	char line[256] = "";
 	int file = redirect(O_WRONLY);
 
 	errno = EDOM;
@@ -176,5 +252,7 @@ int main(void)
 	expectChild("sockets are above standard error", socketsAreAbove);
 	expectChild("a pipe without a reader", pipeWithoutReader);
 	expectChild("the meaning of errno", meaningOfErrno);
+	expectChild("a file for each rank", toItsFile);
+	expectChild("a file that cannot be opened", noSuchFile);
 	return expectFailures != 0;
 }

@@ -267,7 +267,7 @@ static void corrupt(void)
 	listen();
 	EXPECT_EQUAL(turnOf(&a), 2);
 	hear();
-	EXPECT_HAS(heard.text, "rank 0: descriptor 1 of context 0 of device communicator 7 is "
+	EXPECT_HAS(heard.text, "gin ERROR descriptor 1 of context 0 of device communicator 7 is "
 			       "wrong: it goes beyond the end of a window; the context fails");
 	expectContextFailed(&a);
 	EXPECT_EQUAL(a.consumed, 3);

@@ -81,7 +81,7 @@ void networkLose(struct networkLane *lane, uint32_t rank, const char *why)
 	snprintf(sentence, sizeof(sentence), "rank %u (host %.63s) is lost: %.160s", rank,
 		 host->ranks[rank].host, why);
 	/* Another rank may have reported a failure that follows from this one. */
-	logWrite(logInfo, "rank %d: %s", host->rank, sentence);
+	logWrite(logInfo, "%s", sentence);
 	host->peerFailed(host->core, (int)rank, sentence);
 }
 
@@ -357,7 +357,7 @@ static int handleState(struct networkLane *lane, const struct fabricEvent *event
 	else if (event->kind == fabricDown)
 		loseAll(lane, event->why);
 	else if (event->kind == fabricNotice)
-		logWrite(logWarn, "rank %d: %s", lane->scope->host->rank, event->why);
+		logWrite(logWarn, "%s", event->why);
 	else
 		return 0;
 	return 1;
@@ -497,12 +497,11 @@ void networkLaneFree(struct networkLane *lane)
 	networkStop(lane);
 	if (lane->late)
 		logWrite(logInfo,
-			 "rank %d: %llu late messages named windows that were gone, and were "
-			 "dropped",
-			 lane->scope->host->rank, (unsigned long long)lane->late);
+			 "%llu late messages named windows that were gone, and were dropped",
+			 (unsigned long long)lane->late);
 	if (lane->forged)
-		logWrite(logInfo, "rank %d: %llu messages that no rank has sent were dropped",
-			 lane->scope->host->rank, (unsigned long long)lane->forged);
+		logWrite(logInfo, "%llu messages that no rank has sent were dropped",
+			 (unsigned long long)lane->forged);
 	for (int r = 0; r < lane->scope->host->nRanks; r++)
 		freeChannel(lane->peer[r].channel);
 	bounceClose(lane);

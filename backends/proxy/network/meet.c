@@ -187,7 +187,7 @@ static int takeEvent(struct meetLane *m)
 		snprintf(m->why, sizeof(m->why), "the NIC of rank %d has failed: %.160s",
 			 m->lane->scope->host->rank, event.why);
 	else if (event.kind == fabricNotice)
-		logWrite(logWarn, "rank %d: %s", m->lane->scope->host->rank, event.why);
+		logWrite(logWarn, "%s", event.why);
 	return 1;
 }
 

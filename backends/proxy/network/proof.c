@@ -74,10 +74,8 @@ void networkForged(struct networkLane *lane)
 {
 	if (!lane->forged++)
 		logWrite(logWarn,
-			 "rank %d: a message that no rank of the communicator has sent was "
-			 "dropped: close the network's ports to other processes, see "
-			 "gin_security(7)",
-			 lane->scope->host->rank);
+			 "a message that no rank of the communicator has sent was dropped: close "
+			 "the network's ports to other processes, see gin_security(7)");
 }
 
 static int isProven(const struct networkLane *lane, const struct message *m, uint32_t bytes,

@@ -119,7 +119,7 @@ void networkProbeNic(const struct backendHost *host, struct proxyBlob *blob)
 	if (blob->hasNic)
 		blob->nicNetwork = nicNetworkOf(&nic.found);
 	else
-		logWrite(logInfo, "rank %d: the proxy has no NIC: %s", host->rank, why);
+		logWrite(logInfo, "the proxy has no NIC: %s", why);
 }
 
 /* Have all ranks a NIC of one network? The answer is equal on all ranks; `why` says why not. */
@@ -144,7 +144,7 @@ static void chooseName(const struct backendHost *host, struct transportChoice *c
 	int isNic = allHaveNics(host, notNic);
 
 	snprintf(choice->name, sizeof(choice->name), "%s", isNic ? NETWORK_VERBS : "ofi");
-	logWrite(logInfo, "rank %d: the proxy's network is %s%s%s", host->rank, choice->name,
+	logWrite(logInfo, "the proxy's network is %s%s%s", choice->name,
 		 isNic ? "" : "; not verbs: ", notNic);
 }
 

@@ -66,7 +66,7 @@ static void describeGpu(const struct backendHost *host, const struct networkFoun
 	blob->bounces &= !blob->reachesGpu;
 	if (!host->device || !host->device->cuda)
 		return;
-	logWrite(logInfo, "rank %d: the network %s GPU memory%s%s", host->rank,
+	logWrite(logInfo, "the network %s GPU memory%s%s",
 		 blob->reachesGpu ? "reaches" : "does not reach", blob->reachesGpu ? " by " : ": ",
 		 found->gpu);
 }
@@ -89,7 +89,7 @@ ginResult_t networkSearch(const struct backendHost *host, struct proxyBlob *blob
 	if (choice.searches == searchAnyway)
 		return fail(ginErrorUnsupported, "GIN_TRANSPORT=%s: %s", paramText(paramTransport),
 			    why);
-	logWrite(logInfo, "rank %d: the proxy has no network: %s", host->rank, why);
+	logWrite(logInfo, "the proxy has no network: %s", why);
 	return ginSuccess;
 }
 
