@@ -79,6 +79,7 @@ static ginResult_t openAndTest(const char *call, const struct commStart *start, 
 	result = commSelftest(comm, call);
 	if (result != ginSuccess)
 		return commDrop(comm, result);
+	routesNoteTransport(comm);
 	*out = comm;
 	return ginSuccess;
 }
@@ -190,18 +191,14 @@ ginResult_t ginCommDevice(ginComm_t comm, int *device)
 static void fillPeer(ginComm_t comm, int peer, ginPeerInfo_t *info)
 {
 	const struct identity *me = &comm->ranks[comm->rank], *other = &comm->ranks[peer];
-	const char *backend = "none";
 
-	for (int b = 0; b < BACKENDS_COUNT; b++)
-		if (comm->backend[b].ops->route == comm->routes[peer])
-			backend = comm->backend[b].ops->name;
 	*info = (ginPeerInfo_t)GIN_PEER_INFO_INIT;
 	info->route = comm->routes[peer];
 	info->sameHost = identitySameHost(me, other);
 	info->sameProcess = identitySameProcess(me, other);
 	snprintf(info->host, sizeof(info->host), "%s", other->host);
 	snprintf(info->device, sizeof(info->device), "%s", comm->deviceNames[peer]);
-	snprintf(info->backend, sizeof(info->backend), "%s", backend);
+	snprintf(info->backend, sizeof(info->backend), "%s", routesName(comm, peer));
 	routesWhy(comm, peer, info->why);
 }
 

@@ -414,6 +414,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 	}
 	logWrite(logInfo, "%d ranks: bootstrap %s, device %s", comm->nRanks, comm->bootstrap->name,
 		 comm->device.name);
+	routesLog(comm);
 	commOpened(comm);
 	*out = comm;
 	return ginSuccess;

@@ -3,6 +3,7 @@
 #include "routes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "comm.h"
 #include "lib/base/log.h"
@@ -121,6 +122,73 @@ const char *routesWhy(ginComm_t comm, int peer, char why[BACKEND_WHY])
 	for (int room = BACKEND_WHY; room && listWhy(comm, peer, room, why) >= BACKEND_WHY;)
 		room -= 4;
 	return why;
+}
+
+const char *routesName(ginComm_t comm, int peer)
+{
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (comm->routes[peer] == backendsTable[b]->route)
+			return backendsTable[b]->name;
+	return "none";
+}
+
+/* The peers to which the routes are equal, in words. */
+struct routeKind {
+	char words[BACKEND_WHY + 16];
+	int first, count;
+};
+
+enum { KINDS = 8 };
+
+/* The kind with these words, or a new one; the last place has all others. */
+static struct routeKind *kindOf(struct routeKind kind[KINDS], const char *words, int peer)
+{
+	int k = 0;
+
+	while (k < KINDS - 1 && kind[k].count && strcmp(kind[k].words, words))
+		k++;
+	if (!kind[k].count) {
+		snprintf(kind[k].words, sizeof(kind[k].words), "%s", words);
+		kind[k].first = peer;
+	} else if (strcmp(kind[k].words, words)) {
+		snprintf(kind[k].words, sizeof(kind[k].words), "others, see gin_info(1)");
+	}
+	return &kind[k];
+}
+
+void routesLog(ginComm_t comm)
+{
+	struct routeKind kind[KINDS] = {{.count = 0}};
+	char why[BACKEND_WHY], words[sizeof(kind[0].words)];
+
+	if (!logWants(logInfo))
+		return;
+	for (int r = 0; r < comm->nRanks; r++) {
+		routesWhy(comm, r, why);
+		snprintf(words, sizeof(words), "%s, %s", routesName(comm, r), why);
+		kindOf(kind, words, r)->count++;
+	}
+	for (int k = 0; k < KINDS && kind[k].count; k++) {
+		char more[24] = "";
+		if (kind[k].count > 1)
+			snprintf(more, sizeof(more), " and %d more", kind[k].count - 1);
+		logWrite(logInfo, "route to rank %d%s: %s", kind[k].first, more, kind[k].words);
+	}
+}
+
+/* A user who sets GIN_TRANSPORT may believe that its network was measured. */
+void routesNoteTransport(ginComm_t comm)
+{
+	const struct backendUse *last = &comm->backend[BACKENDS_LAST];
+	static int isTold;
+
+	if (comm->rank || !*paramText(paramTransport) || (last->used && !last->copiesOnly) ||
+	    __atomic_exchange_n(&isTold, 1, __ATOMIC_RELAXED))
+		return;
+	logWrite(logWarn,
+		 "GIN_TRANSPORT=%s has no effect: no pair of ranks uses the proxy; "
+		 "GIN_ROUTE=network and GIN_BACKEND=proxy make all pairs use it",
+		 paramText(paramTransport));
 }
 
 /* Gives each pair a route: direct, otherwise the network backend of this index, otherwise none. */

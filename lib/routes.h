@@ -39,6 +39,15 @@ void routesClose(ginComm_t comm);
 /* As ginCommQueryBackend's: the probe's result, unless GIN_ROUTE rules the backend out. */
 int routesUsable(const struct backendUse *use, char why[BACKEND_WHY]);
 
+/* As ginCommQueryPeer's `backend`: "none" if no backend connects the pair. */
+const char *routesName(ginComm_t comm, int peer);
+
+/* Logs the routes of this rank, a line for each kind. */
+void routesLog(ginComm_t comm);
+
+/* Rank 0 warns, once per process, of a GIN_TRANSPORT that has no effect. */
+void routesNoteTransport(ginComm_t comm);
+
 /* As ginCommQueryPeer's `why`. */
 const char *routesWhy(ginComm_t comm, int peer, char why[BACKEND_WHY]);
 

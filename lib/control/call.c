@@ -326,13 +326,28 @@ static ginResult_t waitComplete(struct control *c, const char *call)
 	return failAs(c->broken, c->why);
 }
 
+/* Another thread of this rank waits in a collective: which answer is whose is not known. */
+static ginResult_t failTwoThreads(const struct control *c, const char *call)
+{
+	return fail(ginErrorInvalidUsage,
+		    "two threads of rank %d (host %s) are in collective calls of one communicator "
+		    "at one time, %s and %s: let one thread make them, or take a lock",
+		    c->rank, c->ranks[c->rank].host, c->calling, call);
+}
+
 ginResult_t controlBegin(struct control *c, const struct controlRound *of, ginResult_t mine,
 			 const void *in, size_t bytes)
 {
 	if (c->broken)
 		return failAs(c->broken, c->why);
+	if (c->called != c->done) {
+		ginResult_t result = failTwoThreads(c, of->call);
+		controlBreakHere(c, -1, result, ginGetLastError(), NULL);
+		return result;
+	}
 	c->called++;
 	c->until = deadlineHere();
+	snprintf(c->calling, sizeof(c->calling), "%s", of->call);
 	c->gather.block = (uint32_t)of->block;
 	c->gather.round = of->round;
 	ginResult_t result = contribute(c, of->call, mine, in, bytes);

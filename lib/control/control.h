@@ -102,14 +102,15 @@ struct control {
 	pthread_mutex_t lock; /* for all members below, and for sending */
 	pthread_cond_t changed;
 	struct controlGather gather;
-	uint32_t called;      /* collectives that this rank has begun */
-	uint64_t until;	      /* the limit of the call that has begun the last one */
-	uint32_t done;	      /* the last collective that is complete */
-	struct buffer result; /* of the last complete collective, for this rank */
-	uint32_t delivered;   /* enum controlType of `result` */
-	uint32_t retired;     /* windows that this rank has retired */
-	uint32_t allRetired;  /* the least `retired` of all ranks, in the last collective */
-	ginResult_t broken;   /* not ginSuccess: the first failure of the communicator */
+	uint32_t called;	    /* collectives that this rank has begun */
+	uint64_t until;		    /* the limit of the call that has begun the last one */
+	char calling[CONTROL_CALL]; /* its name */
+	uint32_t done;		    /* the last collective that is complete */
+	struct buffer result;	    /* of the last complete collective, for this rank */
+	uint32_t delivered;	    /* enum controlType of `result` */
+	uint32_t retired;	    /* windows that this rank has retired */
+	uint32_t allRetired;	    /* the least `retired` of all ranks, in the last collective */
+	ginResult_t broken;	    /* not ginSuccess: the first failure of the communicator */
 	char why[SENTENCE_BYTES];
 	uint8_t *failed;   /* [nRanks] */
 	uint8_t *gone;	   /* [nRanks]: bits of enum controlGone */

@@ -153,6 +153,52 @@ static int oneHost(const ginConfig_t *config)
 	return expectFailures;
 }
 
+/* What the log of this process has after two communicators: GIN_LOG=info. */
+static void readLog(const ginConfig_t *config, char *text, size_t bytes)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/proxy_choice.%d", (int)getpid());
+	setenv("GIN_LOG", "info", 1);
+	setenv("GIN_LOG_FILE", "/tmp/proxy_choice.%p", 1);
+	ginComm_t first = openComm(config), second = openComm(config);
+	EXPECT_SUCCESS(ginCommDestroy(second));
+	EXPECT_SUCCESS(ginCommDestroy(first));
+	FILE *log = fopen(path, "r");
+	size_t got = log ? fread(text, 1, bytes - 1, log) : 0;
+	text[got] = '\0';
+	EXPECT(log && !fclose(log) && !unlink(path));
+}
+
+/* A network that is named and not used: rank 0 says so, once. */
+static int unusedNetwork(const ginConfig_t *config)
+{
+	char text[8192];
+
+	setenv("GIN_TRANSPORT", "ipc", 1);
+	readLog(config, text, sizeof(text));
+	EXPECT_HAS(text, "INFO route to rank 0: direct, ");
+	EXPECT_HAS(text, "INFO route to rank 1: direct, ");
+	char *told = strstr(text, "WARN GIN_TRANSPORT=ipc has no effect: no pair of ranks uses");
+	EXPECT_EQUAL(told != NULL, !config->rank);
+	EXPECT(!told || !strstr(told + 1, "WARN"));
+	return expectFailures;
+}
+
+static int usedNetwork(const ginConfig_t *config)
+{
+	char text[8192];
+
+	setenv("GIN_TRANSPORT", "ipc", 1);
+	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
+	readLog(config, text, sizeof(text));
+	EXPECT_HAS(text, "INFO route to rank 0: proxy, ");
+	EXPECT_HAS(text, "INFO route to rank 1: proxy, ");
+	EXPECT(!strstr(text, "has no effect"));
+	return expectFailures;
+}
+
 static int oneHostByProxy(const ginConfig_t *config)
 {
 	setenv("GIN_ROUTE", "network", 1);
@@ -281,6 +327,8 @@ int main(void)
 	expectChild("a plug-in that is missing", missing);
 	expectForks("one host", oneHost);
 	expectForks("one host, by the proxy", oneHostByProxy);
+	expectForks("GIN_TRANSPORT has no effect", unusedNetwork);
+	expectForks("GIN_TRANSPORT has an effect", usedNetwork);
 	if (hasPlugin("rdma"))
 		expectForks("verbs without a NIC", noNic);
 	else

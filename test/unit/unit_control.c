@@ -258,6 +258,39 @@ static void callsDifferByHalves(struct member *m)
 	teamExpectFailed(m, ginErrorInvalidUsage, "odd");
 }
 
+/* When the first thread of the rank waits in its collective. */
+static void *agreeToo(void *arg)
+{
+	struct member *m = arg;
+
+	errorScope("team", m->rank);
+	for (int waits = 0; !waits; usleep(1000)) {
+		pthread_mutex_lock(&m->control.lock);
+		waits = m->control.called != m->control.done || m->control.broken;
+		pthread_mutex_unlock(&m->control.lock);
+	}
+	EXPECT_FAILS(controlAgree(&m->control, "putOnHat", ginSuccess), ginErrorInvalidUsage,
+		     "two threads of rank 0", "takeOffHat and putOnHat");
+	return NULL;
+}
+
+/* A second thread of rank 0 makes a call while the first waits for rank 1. */
+static void twoThreads(struct member *m)
+{
+	pthread_t other;
+
+	EXPECT_SUCCESS(m->opened);
+	if (m->rank) {
+		teamExpectFailure(m, -1, ginErrorInvalidUsage);
+		teamExpectFailed(m, ginErrorInvalidUsage, "two threads of rank 0");
+		return;
+	}
+	EXPECT(!pthread_create(&other, NULL, agreeToo, m));
+	EXPECT_FAILS(controlAgree(&m->control, "takeOffHat", ginSuccess), ginErrorInvalidUsage,
+		     "two threads of rank 0", "takeOffHat and putOnHat");
+	pthread_join(other, NULL);
+}
+
 /* Rank 1 says farewell while the others go on: no failure. */
 static void awaitFarewell(struct member *m)
 {
@@ -454,6 +487,7 @@ int main(void)
 		teamChild("blocks differ", counts[i], "60", blocksDiffer);
 		teamChild("calls differ", counts[i], "60", callsDiffer);
 		teamChild("calls differ by halves", counts[i], "60", callsDifferByHalves);
+		teamChild("two threads of a rank", counts[i], "60", twoThreads);
 	}
 	teamChild("small buffers", 40, "60", smallBuffers);
 	teamChild("a long sentence", 3, "60", longSentence);
