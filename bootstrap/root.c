@@ -138,13 +138,14 @@ static void acceptClient(struct root *root)
 	usleep(TICK_MS * 1000);
 }
 
-static int findKey(const struct root *root, struct rootClient *client)
+static int findKey(struct root *root, struct rootClient *client)
 {
 	struct authKey *found = NULL;
 
 	pthread_mutex_lock(&rootLock);
 	int failed = authAnswerAny(client->fd, root->keys, client->challenge, &client->rank, &found,
 				   clockNow());
+	root->groups.otherKey |= failed && errno == EACCES;
 	client->key = (struct rootKey *)found;
 	if (client->key)
 		client->key->isUsed = 1;

@@ -467,13 +467,16 @@ static void nameMissing(const struct rootGroup *group, char *out, size_t bytes)
 		snprintf(out + used, bytes - used, " and %u more", missing - named);
 }
 
-static void failMissing(struct rootGroup *group, uint64_t waited)
+static void failMissing(const struct rootGroups *groups, struct rootGroup *group, uint64_t waited)
 {
+	const char *hint = groups->otherKey ? "; connections with another key were refused: is "
+					      "GIN_SECRET the same on all ranks?"
+					    : "";
 	char missing[128], why[BOOTSTRAP_WHY];
 
 	nameMissing(group, missing, sizeof(missing));
-	snprintf(why, sizeof(why), "%s did not come within %" PRIu64 " s (GIN_TIMEOUT)", missing,
-		 (waited + SECOND / 2) / SECOND);
+	snprintf(why, sizeof(why), "%s did not come within %" PRIu64 " s (GIN_TIMEOUT)%s", missing,
+		 (waited + SECOND / 2) / SECOND, hint);
 	failGroup(group, BOOTSTRAP_LATE, why, 0);
 }
 
@@ -485,7 +488,7 @@ static void hearGivingUp(struct rootGroups *groups, struct rootClient *client)
 	if (group->failure[0])
 		replyFailureTo(group, client->rank);
 	else
-		failMissing(group, clockNow() - group->start);
+		failMissing(groups, group, clockNow() - group->start);
 	endFailed(groups, group);
 }
 
@@ -538,7 +541,7 @@ static void tickGroup(struct rootGroups *groups, struct rootGroup *group, uint64
 	if (waited < (group->warned ? groups->seconds : warnAfter) * SECOND)
 		return;
 	if (waited >= groups->seconds * SECOND) {
-		failMissing(group, groups->seconds * SECOND);
+		failMissing(groups, group, groups->seconds * SECOND);
 		return;
 	}
 	nameMissing(group, missing, sizeof(missing));

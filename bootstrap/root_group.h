@@ -70,6 +70,7 @@ struct rootGroups {
 	unsigned seconds; /* time limit of each group */
 	int mayMix;	  /* two jobs may use this root by mistake: see rootGroupsAdd() */
 	int someDone;	  /* some key is done */
+	int otherKey;	  /* a client has proved another key */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gather.c - the way up of a collective: the entries of all ranks go to rank 0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/base/clock.h"
 #include "internal.h"
@@ -57,6 +58,16 @@ static ginResult_t markArrived(struct control *c, const struct buffer *entries)
 	return ginSuccess;
 }
 
+/* A local window is the usual cause where one of the calls registers a window. */
+static const char *hintOf(const char *call, const char *other)
+{
+	static const char windows[] = "ginWindowRegister";
+
+	return strcmp(call, windows) && strcmp(other, windows)
+		       ? ""
+		       : "; with GIN_WINDOW_LOCAL the call is not collective";
+}
+
 /* All ranks must be in one collective: entries of two collectives cannot be combined. */
 static ginResult_t checkCall(struct control *c, const char *call, uint32_t seq,
 			     const struct buffer *entries)
@@ -75,8 +86,8 @@ static ginResult_t checkCall(struct control *c, const char *call, uint32_t seq,
 	entryAt(c, entries, 0, &entry);
 	return fail(ginErrorInvalidUsage,
 		    "rank %u called %.23s while rank %d called %s: all ranks must make the same "
-		    "collective calls in the same order",
-		    entry.rank, call, g->first, g->call);
+		    "collective calls in the same order%s",
+		    entry.rank, call, g->first, g->call, hintOf(call, g->call));
 }
 
 static void sendUp(struct control *c)

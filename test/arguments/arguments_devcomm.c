@@ -336,7 +336,7 @@ static int differentCalls(const ginConfig_t *config)
 	else
 		result = ginDevCommCreate(comm, &want, &dc);
 	EXPECT_FAILS(result, ginErrorInvalidUsage, "ginDevCommCreate", "ginWindowRegister",
-		     "rank 1", "same order");
+		     "rank 1", "same order; with GIN_WINDOW_LOCAL the call is not collective");
 	EXPECT(window.table == POISON);
 	expectUntouched(&dc);
 	EXPECT_SUCCESS(ginCommGetAsyncError(comm, &error));

@@ -496,6 +496,22 @@ static void neverCome(void)
 	expectServes(&contact);
 }
 
+/* A rank with another key does not count: the others learn that it was there. */
+static void otherKey(void)
+{
+	struct rootContact contact = newRoot(0, 1), wrong = contact;
+
+	wrong.key[0] ^= 1;
+	struct visitor one = makeVisitor(&contact, "", 0, 0, 2),
+		       other = makeVisitor(&wrong, "", 0, 1, 2);
+	startVisit(&other);
+	expectVisitFails(&other, "another secret");
+	startVisit(&one);
+	expectVisitFails(&one, "rank 1 did not come within 1 s (GIN_TIMEOUT); connections with "
+			       "another key were refused: is GIN_SECRET the same");
+	expectServes(&contact);
+}
+
 /* A rank with a shorter limit than the root's ends the wait of the others, and all learn why. */
 static void shorterLimit(void)
 {
@@ -558,5 +574,6 @@ int main(void)
 	expectChild("requests without sense", senselessRequests);
 	expectChild("unterminated texts", unterminatedTexts);
 	expectChild("ranks that never come", neverCome);
+	expectChild("a rank with another key", otherKey);
 	return expectFailures != 0;
 }
