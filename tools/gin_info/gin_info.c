@@ -30,7 +30,7 @@ static const char usage[] =
 	"  --selftest put and signal between all pairs of ranks on each route: which pairs answer, "
 	"how\n"
 	"             fast, and why others do not\n"
-	"  --help     print this text\n"
+	"  -h, --help print this text\n"
 	"  --version  print the versions of gin_info and libgin\n";
 
 static struct {
@@ -88,7 +88,7 @@ static int readOptions(int argc, char **argv)
 			continue;
 		if (!strcmp(argv[i], "--version"))
 			return printVersion();
-		if (!strcmp(argv[i], "--help"))
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return fputs(usage, stdout) < 0;
 		int taken = planOption(argv[i], argv[i + 1]);
 		if (taken < 0)

@@ -29,7 +29,7 @@ static const char usage[] =
 	"  -f, --first slot    start at this slot: slot 0 may hold the end of a WQE that wraps\n"
 	"  -i, --index number  expected index of the first WQE\n"
 	"  -q, --queue number  expected number of the queue pair\n"
-	"      --help          print this text\n"
+	"  -h, --help          print this text\n"
 	"      --version       print the versions of gin_mlx5dump and libgin\n"
 	"\n"
 	"Exit status: 0 if the queue is well-formed; 1 if an element is malformed; 2 if the\n"
@@ -107,7 +107,7 @@ static int readOptions(int argc, char **argv, struct dumpOptions *options)
 	};
 	int option, status = -1;
 
-	while (status < 0 && (option = getopt_long(argc, argv, "xbf:i:q:", all, NULL)) != -1)
+	while (status < 0 && (option = getopt_long(argc, argv, "hxbf:i:q:", all, NULL)) != -1)
 		status = readOption(option, options);
 	return status;
 }
@@ -163,8 +163,16 @@ static int printQueue(const char *kind, const char *file, const struct dumpOptio
 	return malformed != 0;
 }
 
+static int wrongUsage(const char *word, const char *what)
+{
+	fprintf(stderr, "gin_mlx5dump: %s %s\n%s", word, what, usage);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
+	static const char unknownKind[] =
+		"is none of sq, cq, syndrome, status, event and device-event";
 	struct dumpOptions options = {formatGuess, {-1, -1, -1}};
 	int status = readOptions(argc, argv, &options);
 
@@ -174,9 +182,9 @@ int main(int argc, char **argv)
 	const char *(*words)(unsigned) = wordsOf(kind);
 	if (words)
 		return explain(words, argv + optind + 1);
-	if ((strcmp(kind, "sq") && strcmp(kind, "cq")) || argc > optind + 2) {
-		fputs(usage, stderr);
-		return 2;
-	}
+	if (strcmp(kind, "sq") && strcmp(kind, "cq"))
+		return wrongUsage(*kind ? kind : "an argument", *kind ? unknownKind : "is missing");
+	if (argc > optind + 2)
+		return wrongUsage(argv[optind + 2], "follows the file: give one file");
 	return printQueue(kind, argc > optind + 1 ? argv[optind + 1] : "-", &options);
 }

@@ -17,11 +17,27 @@ static int runRank(const ginConfig_t &config, void *arg)
 {
 	const RankArguments *arguments = static_cast<const RankArguments *>(arg);
 	GinJob job(config, arguments->options.host);
+	if (job.nRanks == 1)
+		fprintf(stderr,
+			"gin_perf: one rank, which sends to itself: mpirun -n 2 gin_perf or "
+			"gin_perf --threads 2 has a pair of ranks\n");
 	return runSession(job, arguments->all, arguments->options, "gin_perf");
+}
+
+static int printVersion()
+{
+	int version = 0;
+	if (ginGetVersion(&version) != ginSuccess)
+		return 1;
+	printf("gin_perf %d.%d.%d, libgin %d.%d.%d\n", GIN_VERSION_MAJOR, GIN_VERSION_MINOR,
+	       GIN_VERSION_PATCH, version / 10000, version / 100 % 100, version % 100);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "--version"))
+		return printVersion();
 	RankArguments arguments;
 	parseOptions(arguments.options, argc, argv);
 	arguments.all = allOptions(arguments.options);

@@ -78,7 +78,9 @@ static inline void printUsage()
 	       "  --cases FILE        measure the options of each line of FILE, in one job\n"
 	       "  --seed N            seed of the bytes that are sent (1)\n"
 	       "  --timeout SECONDS   time limit of each wait (60)\n"
-	       "  --break data|guard  self-test: change a byte before the comparison\n");
+	       "  --break data|guard  self-test: change a byte before the comparison\n"
+	       "  -h, --help          print this text\n"
+	       "  --version           of gin_perf, alone: print its version and libgin's\n");
 }
 
 static inline uint64_t numberOption(const char *text, const char *name, uint64_t least,
