@@ -517,18 +517,13 @@ ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *
 	return ginSuccess;
 }
 
-static ginResult_t devCommUnknown(void)
-{
-	return fail(ginErrorInvalidArgument, "devComm is not of this communicator");
-}
-
 struct devComm **devCommFind(ginComm_t comm, const ginDevComm *devComm)
 {
 	for (struct devComm **at = &comm->devComms; devComm && *at; at = &(*at)->next)
 		if ((*at)->device.id == devComm->id &&
 		    (*at)->lines == (const void *)devComm->abortLine)
 			return at;
-	devCommUnknown();
+	fail(ginErrorInvalidArgument, "devComm is not of this communicator");
 	return NULL;
 }
 
@@ -592,7 +587,7 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 	struct devComm *found = at ? *at : NULL;
 	pthread_mutex_unlock(&comm->lock);
 	int alone = controlError(&comm->control) != ginSuccess;
-	ginResult_t mine = found ? devCommCheckIdle(comm, found) : devCommUnknown();
+	ginResult_t mine = found ? devCommCheckIdle(comm, found) : ginErrorInvalidArgument;
 	if (mine != ginSuccess && alone)
 		return mine;
 	uint64_t before = deadlineBegin();

@@ -557,6 +557,26 @@ static int manyAborts(const ginConfig_t *config)
 	return 0;
 }
 
+/* The log has the sentence of a failure once. */
+static int oneLine(const ginConfig_t *config)
+{
+	char path[64], line[1024];
+	int lines = 0;
+
+	setenv("GIN_LOG", "error", 1);
+	setenv("GIN_LOG_FILE", "/tmp/arguments_devcomm.%p", 1);
+	ginComm_t comm = openComm(config);
+	EXPECT_RESULT(ginDevCommDestroy(comm, NULL), ginErrorInvalidArgument);
+	snprintf(path, sizeof(path), "/tmp/arguments_devcomm.%d", (int)getpid());
+	FILE *log = fopen(path, "r");
+	for (; log && fgets(line, sizeof(line), log); lines++)
+		EXPECT_HAS(line, "devComm is not of this communicator");
+	EXPECT(log && !fclose(log) && !unlink(path));
+	EXPECT_EQUAL(lines, 1);
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
 int main(void)
 {
 	prepareTests();
@@ -573,6 +593,7 @@ int main(void)
 	runThreads("promised routes", 3, promisedRoutes);
 	runForks("bad device communicators", 3, badDevComms);
 	runThreads("bad device communicators", 3, badDevComms);
+	runForks("a failure is logged once", 1, oneLine);
 	runForks("bad ginDevCommGetError", 2, badGetError);
 	runForks("different calls", 3, differentCalls);
 	runThreads("different calls", 3, differentCalls);
