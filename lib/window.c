@@ -135,9 +135,11 @@ void windowClose(ginComm_t comm, struct window *w)
 	if (w->isListed)
 		removeWindow(comm, w);
 	shareRelease(comm, &w->shared);
-	if (w->handle.table)
-		poolFree(&comm->pool, (char *)w->handle.table - domainBytes(comm->domainSize),
-			 w->tableBytes);
+	if (!w->handle.table)
+		return;
+	deviceWrite(&comm->device, &w->handle.table->magic, NULL, sizeof(uint64_t));
+	poolKeep(&comm->pool, poolWindows, (char *)w->handle.table - domainBytes(comm->domainSize),
+		 w->tableBytes);
 }
 
 static void freeWindow(ginComm_t comm, struct window *w)
@@ -168,7 +170,8 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 		.serial = w->serial,
 		.domainFirst = (uint32_t)(comm->rank - comm->rank % comm->domainSize),
 		.domainSize = (uint32_t)comm->domainSize,
-		.agent = ginAgentGpu};
+		.agent = ginAgentGpu,
+		.magic = GIN_WINDOW_MAGIC};
 	shareDescribe(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r] = (struct ginWindowPeer){.bytes = w->bytes[r],
@@ -208,7 +211,7 @@ static ginResult_t makeTable(ginComm_t comm, struct window *w)
 	char *bytes = calloc(1, w->tableBytes);
 	if (!bytes)
 		return fail(ginErrorSystem, "no memory");
-	ginResult_t result = poolAlloc(&comm->pool, w->tableBytes, &at);
+	ginResult_t result = poolAllocHandle(&comm->pool, poolWindows, w->tableBytes, &at);
 	if (result == ginSuccess) {
 		w->handle.table = (struct ginWindowTable *)(void *)((char *)at + before);
 		fillTable(comm, w, (struct ginWindowTable *)(void *)(bytes + before));

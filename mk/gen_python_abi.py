@@ -96,7 +96,7 @@ class Layouts:
             self._line(line)
 
     def _line(self, line):
-        if match := re.fullmatch(r"constant (\w+) \(?(-?\w+?)u?\)?", line):
+        if match := re.fullmatch(r"constant (\w+) \(?(-?\w+?)(?:u|ull)?\)?", line):
             self.constants.append((match[1], match[2]))
         elif match := re.fullmatch(r"(enum|struct) (\w+)(?:, \d+ bytes)?", line):
             self._open = (self.enums if match[1] == "enum" else self.structs).setdefault(

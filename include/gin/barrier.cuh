@@ -15,6 +15,19 @@
 #include "gdaki/barrier.cuh"
 
 /*
+ * Index and context of a barrier in one word, which saves a register. The checks need a word that
+ * holds any numbers.
+ */
+template <bool checks> struct ginBarrierWord {
+	using type = uint32_t;
+	static constexpr uint32_t contextShift = 16;
+};
+template <> struct ginBarrierWord<true> {
+	using type = uint64_t;
+	static constexpr uint32_t contextShift = 32;
+};
+
+/*
  * Barrier `index` of the device communicator, 0 to barriers - 1. A rank uses an index with one team
  * only, because the index counts its epochs; teams without a common rank may share an index. All
  * threads of a coop make a GinBarrier and call it. All that any rank of the team wrote or put
@@ -34,8 +47,10 @@
  */
 template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false> class GinBarrierOn
 {
+	using Which = typename ginBarrierWord<checks>::type;
+
 public:
-	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_)
+	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, Which index_)
 	    : dc(devComm), team(team_), which(index_)
 	{
 	}
@@ -43,7 +58,8 @@ public:
 	GIN_FN GinBarrierOn(const ginDevComm &devComm, ginTeam team_, uint32_t index_,
 			    uint32_t context_)
 	    : dc(devComm), team(team_),
-	      which(routes == GIN_ROUTES_DIRECT ? index_ : index_ | (context_ + 1) << contextShift)
+	      which(routes == GIN_ROUTES_DIRECT ? index_
+						: index_ | (Which{context_} + 1) << contextShift)
 	{
 	}
 
@@ -128,11 +144,11 @@ private:
 
 	const ginDevComm &dc;
 	const ginTeam team;
-	/* The index, and 1 + the context above it; 0: none is given. One word saves a register. */
-	const uint32_t which;
+	/* The index, and 1 + the context above it; 0: none is given. */
+	const Which which;
 
-	enum { contextShift = 16 };
-	static_assert(GIN_MAX_CONTEXTS < 1u << (32 - contextShift), "1 + the context fits");
+	static constexpr uint32_t contextShift = ginBarrierWord<checks>::contextShift;
+	static_assert(GIN_MAX_CONTEXTS < 1u << 16, "1 + the context fits");
 
 	template <class Coop> GIN_FN ginResult_t check(Coop coop) const
 	{
@@ -146,13 +162,16 @@ private:
 	/* A barrier for direct peers alone posts nothing, and has no context. */
 	GIN_FN uint32_t index() const
 	{
-		return routes == GIN_ROUTES_DIRECT ? which : which & ((1u << contextShift) - 1);
+		return static_cast<uint32_t>(routes == GIN_ROUTES_DIRECT
+						     ? which
+						     : which & ((Which{1} << contextShift) - 1));
 	}
 
 	/* The context whose ring or send queues take the messages of a network route. */
 	GIN_FN uint32_t context() const
 	{
-		return which >> contextShift ? (which >> contextShift) - 1 : index() % dc.contexts;
+		return which >> contextShift ? static_cast<uint32_t>(which >> contextShift) - 1
+					     : index() % dc.contexts;
 	}
 
 	/*
@@ -416,7 +435,7 @@ private:
 
 	/* Waits until all posts of this rank to the team, of any context, are done. */
 	GIN_FN static ginResult_t drain(const ginDevComm *self, int nRanks, int rank, int stride,
-					uint32_t which, uint64_t epoch, uint64_t timeout,
+					Which which, uint64_t epoch, uint64_t timeout,
 					uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
@@ -438,7 +457,7 @@ private:
 	 * context. Returns the outcome as ginPostNow() does, with any error in GIN_QUEUE_FAILED.
 	 */
 	GIN_FN static uint64_t tell(const ginDevComm *self, int nRanks, int rank, int stride,
-				    uint32_t which, uint32_t round, uint64_t epoch, uint32_t how,
+				    Which which, uint32_t round, uint64_t epoch, uint32_t how,
 				    uint64_t timeout, uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
@@ -475,7 +494,7 @@ private:
 	 * GIN_QUEUE_FAILED and the error. B, acquire end.
 	 */
 	GIN_FN static uint64_t await(const ginDevComm *self, int nRanks, int rank, int stride,
-				     uint32_t which, uint32_t round, uint64_t epoch, uint64_t end,
+				     Which which, uint32_t round, uint64_t epoch, uint64_t end,
 				     uint64_t timeout, uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
@@ -493,7 +512,7 @@ private:
 
 	/* Waits for the words of all ranks of a flat barrier, with one timeout. */
 	GIN_FN static ginResult_t awaitAll(const ginDevComm *self, int nRanks, int rank, int stride,
-					   uint32_t which, uint64_t epoch, uint64_t timeout,
+					   Which which, uint64_t epoch, uint64_t timeout,
 					   uint64_t from)
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);

@@ -61,7 +61,8 @@ public:
 		const ginResult_t valid = check(coop, ginCallPut, peer, [&](ginArguments &a) {
 			a.peer(peer);
 			a.bytes(ginArgumentTarget, dstWin, peer, dstOff, bytes);
-			a.own(ginArgumentSource, srcWin, srcOff, bytes);
+			a.own(ginArgumentSource, srcWin, srcOff, bytes, 1, true);
+			a.apart(dstWin, peer, dstOff, srcWin, srcOff, bytes);
 			a.signal(ginSignalOf(remote), peer);
 			a.counter(ginCounterOf(local));
 			if constexpr (checks)
@@ -93,6 +94,7 @@ public:
 			if constexpr (checks) {
 				a.options(options);
 				this->checkSource(a, src, bytes);
+				a.apart(dstWin, peer, dstOff, src, bytes);
 			}
 		});
 		if (valid != ginSuccess)
@@ -156,8 +158,9 @@ public:
 	{
 		const ginResult_t valid = check(coop, ginCallGet, peer, [&](ginArguments &a) {
 			a.peer(peer);
-			a.bytes(ginArgumentTarget, srcWin, peer, srcOff, bytes);
-			a.own(ginArgumentSource, dstWin, dstOff, bytes);
+			a.bytes(ginArgumentSource, srcWin, peer, srcOff, bytes);
+			a.own(ginArgumentTarget, dstWin, dstOff, bytes);
+			a.apart(srcWin, peer, srcOff, dstWin, dstOff, bytes);
 			if constexpr (checks)
 				a.options(options);
 		});
@@ -349,57 +352,57 @@ public:
 	template <class... Args>
 	GIN_FN ginResult_t put(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
 	{
-		return put(ginTeamToWorld(dc, team, peer), dstWin, args...);
+		return put(inTeam(ginCallPut, team, peer), dstWin, args...);
 	}
 
 	template <class... Args>
 	GIN_FN ginResult_t putFrom(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
 	{
-		return putFrom(ginTeamToWorld(dc, team, peer), dstWin, args...);
+		return putFrom(inTeam(ginCallPut, team, peer), dstWin, args...);
 	}
 
 	template <class... Args>
 	GIN_FN ginResult_t putValue(ginTeam team, int peer, ginWindow_t dstWin, Args... args) const
 	{
-		return putValue(ginTeamToWorld(dc, team, peer), dstWin, args...);
+		return putValue(inTeam(ginCallPutValue, team, peer), dstWin, args...);
 	}
 
 	template <class... Args>
 	GIN_FN ginResult_t get(ginTeam team, int peer, ginWindow_t srcWin, Args... args) const
 	{
-		return get(ginTeamToWorld(dc, team, peer), srcWin, args...);
+		return get(inTeam(ginCallGet, team, peer), srcWin, args...);
 	}
 
 	template <class Remote, class... Args>
 	GIN_FN ginResult_t signal(ginTeam team, int peer, Remote remote, Args... args) const
 	{
-		return signal(ginTeamToWorld(dc, team, peer), remote, args...);
+		return signal(inTeam(ginCallSignal, team, peer), remote, args...);
 	}
 
 	template <class... Args> GIN_FN ginResult_t atomicFetchAdd(ginTeam team, int peer,
 								   ginWindow_t win,
 								   Args... args) const
 	{
-		return atomicFetchAdd(ginTeamToWorld(dc, team, peer), win, args...);
+		return atomicFetchAdd(inTeam(ginCallAtomic, team, peer), win, args...);
 	}
 
 	template <class... Args> GIN_FN ginResult_t atomicCompareSwap(ginTeam team, int peer,
 								      ginWindow_t win,
 								      Args... args) const
 	{
-		return atomicCompareSwap(ginTeamToWorld(dc, team, peer), win, args...);
+		return atomicCompareSwap(inTeam(ginCallAtomic, team, peer), win, args...);
 	}
 
 	template <class... Args>
 	GIN_FN ginResult_t atomicSwap(ginTeam team, int peer, ginWindow_t win, Args... args) const
 	{
-		return atomicSwap(ginTeamToWorld(dc, team, peer), win, args...);
+		return atomicSwap(inTeam(ginCallAtomic, team, peer), win, args...);
 	}
 
 	template <class... Args>
 	GIN_FN struct ginRequest flushAsync(ginTeam team, int peer, Args... args) const
 	{
-		return flushAsync(ginTeamToWorld(dc, team, peer), args...);
+		return flushAsync(inTeam(ginCallFlush, team, peer), args...);
 	}
 
 private:
@@ -412,6 +415,7 @@ private:
 	using Base::check;
 	using Base::checkWord;
 	using Base::getByThreads;
+	using Base::inTeam;
 	using Base::keep;
 	using Base::networked;
 	using Base::networkRoute;

@@ -151,10 +151,11 @@ private:
 		const size_t bytes = ginPacketBoxBytes(dc.nRanks, box.most);
 		a.below(ginArgumentContext, context, dc.contexts);
 		a.peer(rank);
-		a.below(ginArgumentBox, box.most, GIN_PACKETS_MOST + 1);
+		a.below(ginArgumentMost, box.most, GIN_PACKETS_MOST + 1);
 		a.own(ginArgumentBox, box.window, box.offset, bytes, 16);
 		a.bytes(ginArgumentBox, box.window, rank, box.offset, bytes, 16);
-		a.below(ginArgumentBox, uint64_t{box.signals} + 2 * dc.nRanks, dc.signals + 1);
+		a.below(ginArgumentSignals, box.signals,
+			dc.signals < 2 * dc.nRanks ? 0 : dc.signals - 2 * dc.nRanks + 1);
 	}
 
 	/*
@@ -166,7 +167,10 @@ private:
 		if constexpr (!checks)
 			return true;
 		ginArguments arguments(dc);
-		list(arguments);
+		if (ginDevCommLives(dc))
+			list(arguments);
+		else
+			arguments.refuse(ginArgumentNone, ginFaultGone, 0, 0);
 		return !arguments.wrong();
 	}
 

@@ -169,6 +169,10 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 	freeWords(comm, dc);
 	poolFree(&comm->pool, dc->device.peers, dc->peersBytes);
 	poolFree(&comm->pool, dc->local, dc->localBytes);
+	if (dc->self) {
+		deviceWrite(&comm->device, &dc->self->id, NULL, sizeof(uint64_t));
+		poolKeep(&comm->pool, poolDevComms, dc->self, sizeof(*dc->self));
+	}
 	pinnedFree(&comm->device, dc->lines);
 	free(dc->lost);
 	free(dc);
@@ -236,8 +240,7 @@ static size_t localBytesOf(int byCpu, const ginDevCommRequirements_t *want)
 {
 	size_t each = (size_t)want->counters + want->signals;
 
-	return sizeof(ginDevComm) + sizeof(struct ginMirroredWord) +
-	       mirrorsOf(byCpu, want) * sizeof(struct ginMirror) +
+	return sizeof(struct ginMirroredWord) + mirrorsOf(byCpu, want) * sizeof(struct ginMirror) +
 	       (want->contexts * each + want->barriers + 1) * sizeof(uint64_t);
 }
 
@@ -249,7 +252,8 @@ static size_t hostBytesOf(ginComm_t comm, const ginDevCommRequirements_t *want)
 	size_t bytes = 0;
 
 	if (!comm->device.cuda)
-		bytes += localBytesOf(shareHasWriter(comm, ginWriterCpu), want) +
+		bytes += sizeof(ginDevComm) +
+			 localBytesOf(shareHasWriter(comm, ginWriterCpu), want) +
 			 wordBytes(want, ginWriterGpu);
 	if (shareHasWriter(comm, ginWriterCpu))
 		bytes += wordBytes(want, ginWriterCpu);
@@ -278,9 +282,20 @@ static ginResult_t checkHostMemory(ginComm_t comm, const ginDevCommRequirements_
 		    bytes, what, (unsigned long long)room);
 }
 
+/* Its address is a handle of kernels. */
+static ginResult_t makeSelf(ginComm_t comm, struct devComm *dc)
+{
+	void *at = NULL;
+	ginResult_t result = poolAllocHandle(&comm->pool, poolDevComms, sizeof(*dc->self), &at);
+
+	dc->self = at;
+	dc->device.self = at;
+	return result;
+}
+
 /*
- * The memory that only this rank's kernels use, in this order: the ginDevComm, the watch of the
- * abort line, mirrors, counters, shadows, epochs, the claim on the error record.
+ * The memory that only this rank's kernels use, in this order: the watch of the abort line,
+ * mirrors, counters, shadows, epochs, the claim on the error record.
  */
 static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 			     const ginDevCommRequirements_t *want)
@@ -297,8 +312,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 	if (result != ginSuccess)
 		return result;
 	dc->local = at;
-	dc->device.self = at;
-	dc->device.abort = (struct ginMirroredWord *)((ginDevComm *)at + 1);
+	dc->device.abort = at;
 	struct ginMirror *mirror = (struct ginMirror *)(dc->device.abort + 1);
 	if (mirrors)
 		setMirrors(&dc->device, mirror, signals);
@@ -368,7 +382,7 @@ void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct p
 	memory->heap += plan->memory[planWindow].heap + lostBytes(plan->nRanks);
 	plan->regions[planCreate] += plan->regions[planWindow];
 	*(byCpu ? &memory->pinned : &memory->device) += wordBytes(want, (int)writer);
-	memory->device += localBytesOf(byCpu, want) + peersBytes(plan->nRanks);
+	memory->device += sizeof(ginDevComm) + localBytesOf(byCpu, want) + peersBytes(plan->nRanks);
 	planAdd(plan, (struct planExchange){planCreate, 1, sizeof(struct devCommShape), 0});
 	sharePlan(plan, planCreate);
 	planAdd(plan, (struct planExchange){planCreate, 1, 0, 0});
@@ -438,6 +452,8 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);
 	if (mine == ginSuccess)
+		mine = makeSelf(comm, dc);
+	if (mine == ginSuccess)
 		mine = makeLocal(comm, dc, want);
 	mine = shareWords(comm, call, mine, dc, want);
 	if (mine == ginSuccess)
@@ -448,7 +464,7 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 		mine = makePeers(comm, dc);
 	}
 	if (mine == ginSuccess)
-		mine = deviceWrite(&comm->device, dc->local, &dc->device, sizeof(dc->device));
+		mine = deviceWrite(&comm->device, dc->self, &dc->device, sizeof(dc->device));
 	return controlAgree(&comm->control, call, mine);
 }
 

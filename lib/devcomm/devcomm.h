@@ -23,7 +23,8 @@ struct devComm {
 	struct sharedMemory shared[GIN_WRITER_CLASSES];
 	struct devCommQueues queues;
 	struct hostLines *lines;
-	void *local; /* of the pool */
+	ginDevComm *self; /* device.self, to be written */
+	void *local;	  /* of the pool */
 	size_t localBytes;
 	size_t peersBytes;
 	/* Under comm->lock: */

@@ -34,10 +34,10 @@ static const char *callName(uint32_t call)
 
 static const char *argumentName(uint32_t argument)
 {
-	static const char *const names[] = {"no argument",  "context",	   "peer",    "target",
-					    "source",	    "signal",	   "counter", "barrier",
-					    "team",	    "box",	   "length",  "coop",
-					    "options.bits", "options.from"};
+	static const char *const names[] = {
+		"no argument",	"context",	"peer", "target",   "source",	  "signal",
+		"counter",	"barrier",	"team", "box",	    "length",	  "coop",
+		"options.bits", "options.from", "word", "box.most", "box.signals"};
 
 	return argument < sizeof(names) / sizeof(names[0]) ? names[argument] : "argument";
 }
@@ -47,9 +47,15 @@ static void formatFault(const ginErrorRecord_t *r, char *out, size_t bytes)
 {
 	const char *name = argumentName(r->argument);
 	unsigned long long seen = r->seen, expected = r->expected;
+	int isRank = r->argument == ginArgumentPeer || r->argument == ginArgumentTeam;
 
 	switch (r->fault) {
 	case ginFaultRange:
+		if (isRank && (long long)seen < 0) {
+			snprintf(out, bytes, "%s is %lld: a rank is not negative", name,
+				 (long long)seen);
+			break;
+		}
 		snprintf(out, bytes, "%s is %llu: must be below %llu", name, seen, expected);
 		break;
 	case ginFaultWindow:
@@ -70,6 +76,23 @@ static void formatFault(const ginErrorRecord_t *r, char *out, size_t bytes)
 		break;
 	case ginFaultBits:
 		snprintf(out, bytes, "%s is %llu: must be 1 to %llu", name, seen, expected);
+		break;
+	case ginFaultGone:
+		snprintf(out, bytes,
+			 "%s: the handle is of no window: it was deregistered, or never set", name);
+		break;
+	case ginFaultLocal:
+		snprintf(out, bytes,
+			 "%s: a window of GIN_WINDOW_LOCAL can only be the source of a put: "
+			 "register it on all ranks, without the flag",
+			 name);
+		break;
+	case ginFaultOverlap:
+		snprintf(out, bytes, "%s: its %llu bytes overlap the target's", name, seen);
+		break;
+	case ginFaultBegin:
+		snprintf(out, bytes, "%s begins at byte %lld of window %u, which has %llu there",
+			 name, (long long)seen, r->id, expected);
 		break;
 	case ginFaultNoWindow:
 		snprintf(out, bytes, "%s: its %llu bytes are in no window of this rank", name,
@@ -108,8 +131,11 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
  */
 static const char *peerReason(ginComm_t comm, const struct devComm *dc, const ginErrorRecord_t *r)
 {
-	if (!r->valid || r->result != ginErrorPeer || r->peer < 0 || r->peer >= comm->nRanks)
+	if (!r->valid || r->result != ginErrorPeer || r->peer < 0)
 		return NULL;
+	if (r->peer >= comm->nRanks)
+		return "a peer failed, but there is no such rank: compile with "
+		       "-DGIN_DEVICE_CHECKS, which finds the wrong argument";
 	if (comm->lost[r->peer] == lostMasked)
 		return "this rank has masked it by ginCommMask()";
 	return r->peer == dc->whyRank && !comm->lost[r->peer] ? dc->why : NULL;

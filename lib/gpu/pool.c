@@ -109,10 +109,41 @@ void poolFree(struct pool *pool, void *ptr, size_t bytes)
 		     size); /* when this fails, the block stays unused until poolClose() */
 }
 
+ginResult_t poolAllocHandle(struct pool *pool, enum poolKind kind, size_t bytes, void **ptr)
+{
+	struct poolKept *kept = &pool->kept[kind];
+
+	if (kept->count <= POOL_KEPT)
+		return poolAlloc(pool, bytes, ptr);
+	*ptr = pop(&kept->oldest, &bytes);
+	kept->count--;
+	return ginSuccess;
+}
+
+void poolKeep(struct pool *pool, enum poolKind kind, void *ptr, size_t bytes)
+{
+	struct poolKept *kept = &pool->kept[kind];
+	struct poolBlock *block = ptr ? malloc(sizeof(*block)) : NULL;
+
+	if (!block) {
+		poolFree(pool, ptr, bytes);
+		return;
+	}
+	*block = (struct poolBlock){ptr, bytes, NULL};
+	*(kept->oldest ? &kept->newest->next : &kept->oldest) = block;
+	kept->newest = block;
+	kept->count++;
+}
+
 void poolClose(struct pool *pool)
 {
 	size_t bytes;
 
+	for (int kind = 0; kind < POOL_KINDS; kind++)
+		while (pool->kept[kind].oldest) {
+			void *ptr = pop(&pool->kept[kind].oldest, &bytes);
+			poolFree(pool, ptr, bytes);
+		}
 	for (int i = 0; i < POOL_SIZES; i++)
 		while (pool->free[i])
 			pop(&pool->free[i], &bytes);

@@ -15,8 +15,11 @@ struct Calls {
 	ginWindow_t window; /* host memory if no agent can change words of GPU memory */
 	ginWindow_t other;  /* of another communicator: one rank */
 	ginWindow_t none;
+	ginWindow_t local; /* of GIN_WINDOW_LOCAL, if the misuse is about it */
+	ginWindow_t gone;  /* deregistered, if the misuse is about it */
 	ginPacketBox box;
 	int peer;
+	const char *memory; /* of `window` */
 };
 
 enum Misuse {
@@ -74,6 +77,20 @@ enum Misuse {
 	waitBitsMore,
 	waitFromBeyond,
 	flushFromBeyond,
+	peerBeyondTeam,
+	peerNegativeInTeam,
+	putOverlaps,
+	putFromOverlaps,
+	getOverlaps,
+	putToLocal,
+	signalAtLocal,
+	getIntoLocal,
+	putToGone,
+	putFromGone,
+	putToGarbage,
+	barrierIndexHuge,
+	barrierContextHuge,
+	packetsMost,
 	MISUSES
 };
 
@@ -85,12 +102,12 @@ struct Expected {
 static const Expected expected[MISUSES] = {
 	{ginCallPut, ginArgumentContext, ginFaultRange, "put in context 2, rank "},
 	{ginCallPut, ginArgumentPeer, ginFaultRange, "peer is "},
-	{ginCallSignal, ginArgumentPeer, ginFaultRange, "peer is 4294967295: must be below "},
+	{ginCallSignal, ginArgumentPeer, ginFaultRange, "peer is -1: a rank is not negative"},
 	{ginCallPut, ginArgumentTarget, ginFaultWindow, "target: the window is NULL"},
 	{ginCallPut, ginArgumentTarget, ginFaultWindow, "or of another communicator"},
 	{ginCallPut, ginArgumentTarget, ginFaultEnd, "target ends at byte 257 of window "},
 	{ginCallPut, ginArgumentSource, ginFaultEnd, "source ends at byte 260 of window "},
-	{ginCallPut, ginArgumentTarget, ginFaultEnd, "which has 256 there"},
+	{ginCallPut, ginArgumentTarget, ginFaultBegin, "target begins at byte -4 of window "},
 	{ginCallPut, ginArgumentTarget, ginFaultEnd, "target ends at byte 272"},
 	{ginCallPut, ginArgumentSignal, ginFaultRange, "signal is 16: must be below 16"},
 	{ginCallPut, ginArgumentSignal, ginFaultEnd, "signal ends at byte 264"},
@@ -98,8 +115,8 @@ static const Expected expected[MISUSES] = {
 	{ginCallPut, ginArgumentCounter, ginFaultRange, "counter is 2: must be below 2"},
 	{ginCallPutValue, ginArgumentTarget, ginFaultEnd, "target ends at byte 260"},
 	{ginCallPutValue, ginArgumentSignal, ginFaultRange, "signal is 17"},
-	{ginCallGet, ginArgumentTarget, ginFaultEnd, "target ends at byte 300"},
-	{ginCallGet, ginArgumentSource, ginFaultEnd, "source ends at byte 301"},
+	{ginCallGet, ginArgumentSource, ginFaultEnd, "source ends at byte 300"},
+	{ginCallGet, ginArgumentTarget, ginFaultEnd, "target ends at byte 301"},
 	{ginCallSignal, ginArgumentSignal, ginFaultRange, "signal is 4294967295"},
 	{ginCallSignal, ginArgumentSignal, ginFaultWindow, "signal: the window is NULL"},
 	{ginCallAtomic, ginArgumentTarget, ginFaultEnd, "target ends at byte 264"},
@@ -109,12 +126,12 @@ static const Expected expected[MISUSES] = {
 	{ginCallFlush, ginArgumentPeer, ginFaultRange, "peer is "},
 	{ginCallWaitSignal, ginArgumentSignal, ginFaultRange, "signal is 16: must be below 16"},
 	{ginCallWaitSignal, ginArgumentSignal, ginFaultAlignment, "signal: offset 4 of window "},
-	{ginCallWaitValue, ginArgumentSource, ginFaultAlignment, "must be a multiple of 4"},
+	{ginCallWaitValue, ginArgumentWord, ginFaultAlignment, "word: offset 6 of window "},
 	{ginCallWaitCounter, ginArgumentCounter, ginFaultRange, "counter is 3"},
 	{ginCallReadSignal, ginArgumentSignal, ginFaultRange, "readSignal in context 0"},
 	{ginCallResetSignal, ginArgumentSignal, ginFaultRange, "resetSignal in context 0"},
-	{ginCallResetSignal, ginArgumentSource, ginFaultEnd, "source ends at byte 257"},
-	{ginCallReadValue, ginArgumentSource, ginFaultEnd, "readValue in context 0"},
+	{ginCallResetSignal, ginArgumentSignal, ginFaultEnd, "signal ends at byte 257"},
+	{ginCallReadValue, ginArgumentWord, ginFaultEnd, "readValue in context 0"},
 	{ginCallReadCounter, ginArgumentCounter, ginFaultRange, "readCounter in context 0"},
 	{ginCallResetCounter, ginArgumentCounter, ginFaultRange, "resetCounter in context 0"},
 	{ginCallShadow, ginArgumentSignal, ginFaultRange, "call on a signal's shadow"},
@@ -124,7 +141,7 @@ static const Expected expected[MISUSES] = {
 	{ginCallBarrier, ginArgumentContext, ginFaultRange, "context is 2: must be below 2"},
 	{ginCallPacketsSend, ginArgumentPeer, ginFaultRange, "peer is "},
 	{ginCallPacketsReceive, ginArgumentBox, ginFaultEnd, "box ends at byte "},
-	{ginCallPacketsSend, ginArgumentBox, ginFaultRange, "box is "},
+	{ginCallPacketsSend, ginArgumentSignals, ginFaultRange, "box.signals is 16"},
 	{ginCallPacketsSend, ginArgumentLength, ginFaultRange, "length is 9: must be below 9"},
 	{ginCallPut, ginArgumentCoop, ginFaultBlock, "is in no such coop"},
 	{ginCallFlush, ginArgumentCoop, ginFaultBlock, "is in no such coop"},
@@ -137,6 +154,20 @@ static const Expected expected[MISUSES] = {
 	{ginCallWaitCounter, ginArgumentBits, ginFaultBits, "options.bits is 65: must be 1 to 64"},
 	{ginCallWaitValue, ginArgumentFrom, ginFaultRange, "options.from is "},
 	{ginCallFlush, ginArgumentFrom, ginFaultRange, "options.from is 4294967295"},
+	{ginCallPutValue, ginArgumentPeer, ginFaultRange, "peer is 1: must be below 1"},
+	{ginCallSignal, ginArgumentPeer, ginFaultRange, "peer is -1: a rank is not negative"},
+	{ginCallPut, ginArgumentSource, ginFaultOverlap, "its 8 bytes overlap the target's"},
+	{ginCallPut, ginArgumentSource, ginFaultOverlap, "its 9 bytes overlap the target's"},
+	{ginCallGet, ginArgumentSource, ginFaultOverlap, "its 1 bytes overlap the target's"},
+	{ginCallPut, ginArgumentTarget, ginFaultLocal, "target: a window of GIN_WINDOW_LOCAL"},
+	{ginCallSignal, ginArgumentSignal, ginFaultLocal, "signal: a window of GIN_WINDOW_LOCAL"},
+	{ginCallGet, ginArgumentTarget, ginFaultLocal, "target: a window of GIN_WINDOW_LOCAL"},
+	{ginCallPut, ginArgumentTarget, ginFaultGone, "target: the handle is of no window"},
+	{ginCallPut, ginArgumentSource, ginFaultGone, "source: the handle is of no window"},
+	{ginCallPut, ginArgumentTarget, ginFaultGone, "target: the handle is of no window"},
+	{ginCallBarrier, ginArgumentBarrier, ginFaultRange, "barrier is 1048576: must be below "},
+	{ginCallBarrier, ginArgumentContext, ginFaultRange, "context is 65536: must be below 2"},
+	{ginCallPacketsSend, ginArgumentMost, ginFaultRange, "box.most is 16385"},
 };
 
 struct MakeMisuse {
@@ -188,6 +219,41 @@ struct MakeMisuse {
 		default: /* differentArguments */
 			return gin.put(c.peer, w, ginThreadIndex() == 1 ? 16 : 0, w, 8, 8,
 				       GinSignalInc{0}, GinNone{}, GinCta{});
+		}
+	}
+
+	/* Windows that no call may use so, and the ranks of teams. */
+	GIN_FN ginResult_t windows(const Gin &gin) const
+	{
+		const ginWindow_t w = c.window;
+		const int self = static_cast<int>(c.dc.rank);
+		const ginTeam alone = {1, 0, 1};
+		switch (misuse) {
+		case peerBeyondTeam:
+			return gin.putValue(alone, 1, w, 0, 1u);
+		case peerNegativeInTeam:
+			return gin.signal(alone, -1, GinSignalInc{0});
+		case putOverlaps:
+			return gin.put(self, w, 16, w, 23, 8, GinNone{}, GinNone{}, GinCta{});
+		case putFromOverlaps:
+			return gin.putFrom(self, w, 16, c.memory + 8, 9);
+		case getOverlaps:
+			return gin.get(self, w, 5, w, 5, 1);
+		case putToLocal:
+			return gin.put(self, c.local, 0, w, 0, 8);
+		case signalAtLocal:
+			return gin.signal(c.peer, GinSignalIncAt{c.local, 0});
+		case getIntoLocal:
+			return gin.get(c.peer, w, 0, c.local, 0, 8);
+		case putToGone:
+			return gin.put(c.peer, c.gone, 0, w, 0, 8, GinNone{}, GinNone{}, GinCta{});
+		case putFromGone:
+			return gin.put(c.peer, w, 0, c.gone, 0, 8);
+		default: { /* putToGarbage: not aligned as a table is */
+			ginWindow_t garbage;
+			memset(&garbage, 0x5a, sizeof(garbage));
+			return gin.put(c.peer, garbage, 0, w, 0, 8);
+		}
 		}
 	}
 
@@ -285,7 +351,9 @@ struct MakeMisuse {
 			return GinBarrier(c.dc, all, 77).sync(GinCta{});
 		if (misuse == barrierTeam)
 			return GinBarrier(c.dc, {all.nRanks + 1, all.rank, 1}, 0).arrive();
-		return GinBarrier(c.dc, all, 0, CONTEXTS).wait();
+		if (misuse == barrierIndexHuge)
+			return GinBarrier(c.dc, all, 1 << 20).sync();
+		return GinBarrier(c.dc, all, 0, misuse == barrierContext ? CONTEXTS : 65536).wait();
 	}
 
 	GIN_FN ginResult_t packets() const
@@ -298,6 +366,8 @@ struct MakeMisuse {
 			return GinPackets(c.dc, 0, box, c.peer).send(message, box.most + 1);
 		if (misuse == packetsSignals)
 			box.signals = SIGNALS;
+		else if (misuse == packetsMost)
+			box.most = GIN_PACKETS_MOST + 1;
 		else
 			box.offset = BYTES;
 		GinPackets wrong(c.dc, 0, box, c.peer);
@@ -309,10 +379,13 @@ struct MakeMisuse {
 		const Gin gin(c.dc, 0);
 		if (misuse == spanOutsideBlock)
 			return gin.flush(GinWarpSpan{1, 1000, 1});
-		if (misuse >= packetsPeer && misuse <= packetsLength)
+		if ((misuse >= packetsPeer && misuse <= packetsLength) || misuse == packetsMost)
 			return packets();
-		if (misuse >= barrierIndex && misuse <= barrierContext)
+		if ((misuse >= barrierIndex && misuse <= barrierContext) ||
+		    misuse >= barrierIndexHuge)
 			return barriers();
+		if (misuse >= peerBeyondTeam)
+			return windows(gin);
 		if (misuse >= readSignalId && misuse <= shadowId)
 			return words(gin);
 		if ((misuse >= waitSignalId && misuse <= waitCounterId) ||
@@ -326,6 +399,20 @@ struct MakeMisuse {
 
 	GIN_FN void operator()() const { results[ginThreadIndex()] = call(); }
 };
+
+/* A handle that is of no window any more, or of a local window of `ptr`, for a misuse of it. */
+static ginWindow_t otherWindow(Rank &r, Misuse which, void *ptr)
+{
+	const bool gone = which == putToGone || which == putFromGone;
+	const bool local = which >= putToLocal && which <= getIntoLocal;
+	ginWindow_t window = {nullptr};
+
+	if (gone || local)
+		CHECK(ginWindowRegister(r.comm, ptr, BYTES, local ? GIN_WINDOW_LOCAL : 0, &window));
+	if (gone)
+		CHECK(ginWindowDeregister(r.comm, window));
+	return window;
+}
 
 /* Every rank makes the misuse; no byte changes, and every rank has its own record. */
 static void misuse(Rank &r, Misuse which, ginWindow_t other)
@@ -344,13 +431,17 @@ static void misuse(Rank &r, Misuse which, ginWindow_t other)
 	memory.poison();
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	Results results(r, block);
+	const ginWindow_t odd = otherWindow(r, which, memory.ptr);
 	launch(r, 1, block,
 	       MakeMisuse{{dc,
 			   memory.window,
 			   other,
 			   {nullptr},
+			   odd,
+			   odd,
 			   {box.window, 0, 8, SIGNALS - 2 * static_cast<uint32_t>(r.nRanks)},
-			   rightOf(dc)},
+			   rightOf(dc),
+			   memory.ptr},
 			  which,
 			  results.words});
 	EXPECT(results.all(ginErrorInvalidArgument));
@@ -364,6 +455,8 @@ static void misuse(Rank &r, Misuse which, ginWindow_t other)
 	EXPECT(record.call == e.call && record.argument == e.argument && record.fault == e.fault);
 	EXPECT(strstr(ginGetLastError(), e.words) != nullptr);
 	CHECK(ginDevCommDestroy(r.comm, &dc));
+	if (which >= putToLocal && which <= getIntoLocal)
+		CHECK(ginWindowDeregister(r.comm, odd));
 	EXPECT(memory.read() == std::vector<unsigned char>(BYTES, 0x5a));
 	EXPECT(box.read() == std::vector<unsigned char>(boxBytes, 0));
 }
@@ -397,6 +490,59 @@ static void misuses(Rank &r)
 	rankClose(alone);
 }
 
+/* Calls by a device communicator that is destroyed, and by its handle. */
+struct LateCalls {
+	ginDevComm dc;
+	ginWindow_t window;
+	uint64_t *results;
+
+	GIN_FN ginResult_t call() const
+	{
+		const Gin gin(dc, 0), byHandle(*dc.self, 0);
+		const ginWindow_t w = window;
+		const ginResult_t all[] = {
+			gin.put(rightOf(dc), w, 0, w, 8, 8, GinSignalInc{0}, GinNone{}, GinCta{}),
+			byHandle.put(rightOf(dc), w, 0, w, 8, 8, GinSignalInc{0}),
+			gin.waitSignal(0, 1),
+			gin.flush(),
+			GinBarrier(dc, ginTeamWorld(dc), 0).sync(GinCta{}),
+			GinPackets(dc, 0, {w, 0, 8, 0}, rightOf(dc)).send(this, 8, GinCta{}),
+			gin.flush(GinWarpSpan{0, 1, 0}), /* a coop that does not fit */
+		};
+		for (ginResult_t result : all)
+			if (result != ginErrorInvalidArgument)
+				return ginSuccess;
+		return gin.readSignal(0) ? ginSuccess : ginErrorInvalidArgument;
+	}
+
+	GIN_FN void operator()() const { results[ginThreadIndex()] = call(); }
+};
+
+/* A kernel with a stale device communicator changes nothing, also after another one was made. */
+static void lateCalls(Rank &r)
+{
+	const uint32_t block = r.device < 0 ? 4 : 64;
+	Buffer memory(r, BYTES, wordsAllocator(r));
+	ginErrorRecord_t record;
+	ginDevComm stale;
+
+	memory.poison();
+	{
+		Device device(r, 1, 2 * static_cast<uint32_t>(r.nRanks));
+		stale = device.dc;
+	}
+	for (int round = 0; round < 2; round++) {
+		Device device(r, 1, 2 * static_cast<uint32_t>(r.nRanks));
+		Results results(r, block);
+		launch(r, 1, block, LateCalls{stale, memory.window, results.words});
+		EXPECT(results.all(ginErrorInvalidArgument));
+		CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
+		EXPECT(!record.valid);
+		stale = device.dc;
+	}
+	EXPECT(memory.read() == std::vector<unsigned char>(BYTES, 0x5a));
+}
+
 /* Valid calls at the limits succeed: the checks refuse no valid call. */
 struct RightCalls {
 	Calls c;
@@ -419,6 +565,11 @@ struct RightCalls {
 			result = gin.waitCounter(COUNTERS - 1, 1, block);
 		if (result == ginSuccess)
 			result = gin.wait(gin.flushAsync(c.peer, block), block);
+		if (result == ginSuccess) /* beside each other */
+			result = gin.put(static_cast<int>(c.dc.rank), w, 8, w, 0, 8,
+					 GinSignalInc{0}, GinNone{}, block);
+		if (result == ginSuccess)
+			result = gin.waitSignal(0, 1, block);
 		if (result == ginSuccess)
 			result = GinBarrier(c.dc, ginTeamWorld(c.dc), c.dc.barriers - 1,
 					    CONTEXTS - 1)
@@ -442,9 +593,18 @@ static void rightCalls(Rank &r)
 	memory.write(bytes);
 	meet(r);
 	launch(r, 1, block,
-	       RightCalls{{device.dc, memory.window, {nullptr}, {nullptr}, {}, rightOf(device.dc)},
+	       RightCalls{{device.dc,
+			   memory.window,
+			   {nullptr},
+			   {nullptr},
+			   {nullptr},
+			   {nullptr},
+			   {},
+			   rightOf(device.dc),
+			   memory.ptr},
 			  results.words});
 	EXPECT(results.all(ginSuccess));
+	memcpy(&bytes[8], bytes.data(), 8);
 	for (size_t i = 0; i < BYTES / 2; i++)
 		bytes[BYTES / 2 + i] = pattern(static_cast<uint32_t>(leftOf(device.dc)), 0, i);
 	EXPECT(memory.read() == bytes);
@@ -453,6 +613,7 @@ static void rightCalls(Rank &r)
 
 static const Test tests[] = {
 	{"wrong arguments are named and change nothing", misuses},
+	{"a destroyed device communicator is refused", lateCalls},
 	{"right arguments at their limits pass", rightCalls},
 };
 

@@ -292,6 +292,31 @@ static void poolGivesOutAgain(void)
 	EXPECT_EQUAL(mappings, 0);
 }
 
+/* A table that is kept stays readable, and comes again when POOL_KEPT later ones are kept. */
+static void poolKeepsHandles(const struct device *device)
+{
+	struct pool pool = {.device = device};
+	unsigned char *kept[POOL_KEPT + 1];
+	void *at = NULL, *other = NULL;
+
+	for (int i = 0; i <= POOL_KEPT; i++) {
+		EXPECT_SUCCESS(poolAllocHandle(&pool, poolWindows, 100, &at));
+		kept[i] = memset(at, i, 100);
+		poolKeep(&pool, poolWindows, at, 100);
+	}
+	EXPECT_SUCCESS(poolAllocHandle(&pool, poolDevComms, 100, &other));
+	memset(other, 0xff, 100);
+	poolKeep(&pool, poolDevComms, other, 100);
+	for (int i = 0; i <= POOL_KEPT; i++)
+		expectTable(&(struct table){kept[i], 100}, i);
+	EXPECT_SUCCESS(poolAllocHandle(&pool, poolWindows, 100, &at));
+	EXPECT(at == kept[0]);
+	poolKeep(&pool, poolWindows, at, 100);
+	poolKeep(&pool, poolWindows, NULL, 100);
+	poolClose(&pool);
+	EXPECT_EQUAL(mappings, 0);
+}
+
 /* A table larger than the GPU's smallest allocation; then a failure, which changes nothing. */
 static void poolAndLargeTables(void)
 {
@@ -327,6 +352,8 @@ int main(void)
 	poolOnTheHost(seed);
 	poolOnAGpu(seed);
 	poolGivesOutAgain();
+	poolKeepsHandles(&gpu);
+	poolKeepsHandles(&(struct device){.ordinal = GIN_DEVICE_NONE});
 	poolAndLargeTables();
 	printf("unit_buffer_pool: passed\n");
 	return 0;

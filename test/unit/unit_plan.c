@@ -11,7 +11,7 @@
 /* LINK: -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=networkLoaded */
 /* LINK: -Wl,--wrap=controlSend,--wrap=controlSendChildren,--wrap=rdmaPortOpen,--wrap=memoryAlloc */
 /* LINK: -Wl,--wrap=memoryAllocOnNode,--wrap=memoryFree,--wrap=poolAlloc,--wrap=pinnedAlloc */
-/* LINK: -Wl,--wrap=pinnedAllocShared */
+/* LINK: -Wl,--wrap=poolAllocHandle,--wrap=pinnedAllocShared */
 /* NEEDS: libgin-weak.so */
 #include <dlfcn.h>
 
@@ -200,6 +200,8 @@ WHOLE(memoryAlloc, kindDevice, (const struct device *d, size_t bytes, void **ptr
 WHOLE(memoryAllocOnNode, kindDevice, (const struct device *d, size_t bytes, int node, void **ptr),
       (d, bytes, node, ptr))
 WHOLE(poolAlloc, kindDevice, (struct pool * pool, size_t bytes, void **ptr), (pool, bytes, ptr))
+WHOLE(poolAllocHandle, kindDevice,
+      (struct pool * pool, enum poolKind kind, size_t bytes, void **ptr), (pool, kind, bytes, ptr))
 WHOLE(pinnedAlloc, kindPinned, (const struct device *d, size_t bytes, int node, void **ptr),
       (d, bytes, node, ptr))
 WHOLE(pinnedAllocShared, kindPinned, (const struct device *d, size_t bytes, int node, void **ptr),

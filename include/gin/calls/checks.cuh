@@ -62,37 +62,92 @@ struct ginArguments {
 			refuse(which, ginFaultRange, limit, value);
 	}
 
-	/* A negative rank is beyond every limit. */
-	GIN_FN void peer(int rank)
+	/* A negative number has its sign, and is beyond every limit. */
+	GIN_FN void rankBelow(uint32_t which, int rank, int limit)
 	{
-		below(ginArgumentPeer, static_cast<uint32_t>(rank), dc.nRanks);
+		below(which, static_cast<uint64_t>(rank),
+		      limit > 0 ? static_cast<uint64_t>(limit) : 0);
 	}
 
-	/* Bytes of the part of a window at a rank. An offset is a multiple of `alignment`. */
+	GIN_FN void peer(int rank)
+	{
+		rankBelow(ginArgumentPeer, rank, static_cast<int>(dc.nRanks));
+	}
+
+	/* What is wrong with the handle of a window. */
+	GIN_FN uint32_t faultOf(ginWindow_t window, bool mayBeLocal) const
+	{
+		const struct ginWindowTable *table = window.table;
+		if (!table)
+			return ginFaultWindow;
+		if (reinterpret_cast<uintptr_t>(table) % 64 ||
+		    ginHostWordObserve(&table->magic) != GIN_WINDOW_MAGIC)
+			return ginFaultGone;
+		if (table->nRanks != dc.nRanks || table->rank != dc.rank)
+			return ginFaultWindow;
+		return table->serial || mayBeLocal ? ginFaultNone : ginFaultLocal;
+	}
+
+	/* `count` bytes at `offset`, a multiple of `alignment`, of a window that has `all`. */
+	GIN_FN void within(uint32_t which, uint64_t all, size_t offset, size_t count,
+			   uint32_t alignment)
+	{
+		const uint64_t end = offset + count;
+		if (count > all || offset > all - count) {
+			if (offset > all && end < offset)
+				return refuse(which, ginFaultBegin, all, offset);
+			return refuse(which, ginFaultEnd, all, end < offset ? UINT64_MAX : end);
+		}
+		if (offset % alignment)
+			refuse(which, ginFaultAlignment, alignment, offset);
+	}
+
+	/* Bytes of the part of a window at a rank. */
 	GIN_FN void bytes(uint32_t which, ginWindow_t window, int rank, size_t offset, size_t count,
-			  uint32_t alignment = 1)
+			  uint32_t alignment = 1, bool mayBeLocal = false)
 	{
 		note(reinterpret_cast<uintptr_t>(window.table));
 		note(offset);
 		note(count);
 		if (wrong())
 			return;
-		if (!window.table || window.table->nRanks != dc.nRanks ||
-		    window.table->rank != dc.rank)
-			return refuse(which, ginFaultWindow, 0, 0);
-		const uint64_t all = ginWindowAt(window, rank).bytes;
-		if (count > all || offset > all - count)
-			refuse(which, ginFaultEnd, all, offset + count);
-		if (offset % alignment)
-			refuse(which, ginFaultAlignment, alignment, offset);
+		const uint32_t why = faultOf(window, mayBeLocal);
+		if (why != ginFaultNone)
+			return refuse(which, why, 0, 0);
+		within(which, ginWindowAt(window, rank).bytes, offset, count, alignment);
 		if (wrong())
 			id = static_cast<uint32_t>(window.table->serial);
 	}
 
 	GIN_FN void own(uint32_t which, ginWindow_t window, size_t offset, size_t count,
-			uint32_t alignment = 1)
+			uint32_t alignment = 1, bool mayBeLocal = false)
 	{
-		bytes(which, window, static_cast<int>(dc.rank), offset, count, alignment);
+		bytes(which, window, static_cast<int>(dc.rank), offset, count, alignment,
+		      mayBeLocal);
+	}
+
+	/*
+	 * After the checks of both: no byte is in the part at `rank` and at `mine`, too. Only of
+	 * parts that this rank loads and stores; its own part is one of them.
+	 */
+	GIN_FN void apart(ginWindow_t window, int rank, size_t offset, const void *mine,
+			  size_t count)
+	{
+		if (wrong() || !ginWindowAt(window, rank).address)
+			return;
+		const uintptr_t a = reinterpret_cast<uintptr_t>(ginWindowAt(window, rank).address);
+		const uintptr_t b = reinterpret_cast<uintptr_t>(mine), at = a + offset;
+		if ((at > b ? at - b : b - at) < count)
+			refuse(ginArgumentSource, ginFaultOverlap, 0, count);
+	}
+
+	GIN_FN void apart(ginWindow_t window, int rank, size_t offset, ginWindow_t mine,
+			  size_t mineOffset, size_t count)
+	{
+		if (!wrong())
+			apart(window, rank, offset,
+			      ginWindowAt(mine, static_cast<int>(dc.rank)).address + mineOffset,
+			      count);
 	}
 
 	/* The remote action of a call. */
@@ -126,14 +181,19 @@ struct ginArguments {
 	/* The calling rank is a rank of the team: ginTeamToWorld() starts at it. */
 	GIN_FN void team(ginTeam team)
 	{
-		const int first = ginTeamToWorld(dc, team, 0);
-		const int last = ginTeamToWorld(dc, team, team.nRanks - 1);
-		below(ginArgumentTeam, static_cast<uint32_t>(team.rank),
-		      team.nRanks > 0 ? static_cast<uint32_t>(team.nRanks) : 0);
-		below(ginArgumentTeam, static_cast<uint32_t>(first), dc.nRanks);
-		below(ginArgumentTeam, static_cast<uint32_t>(last), dc.nRanks);
+		const int nRanks = static_cast<int>(dc.nRanks);
+		rankBelow(ginArgumentTeam, team.rank, team.nRanks);
+		rankBelow(ginArgumentTeam, ginTeamToWorld(dc, team, 0), nRanks);
+		rankBelow(ginArgumentTeam, ginTeamToWorld(dc, team, team.nRanks - 1), nRanks);
 	}
 };
+
+/* Has the device communicator not been destroyed? Its number in *self is 0 then, or a later one. */
+GIN_FN bool ginDevCommLives(const ginDevComm &dc)
+{
+	return dc.size == sizeof(ginDevComm) && dc.abi == GIN_DEVICE_ABI && dc.id &&
+	       ginHostWordObserve(&dc.self->id) == dc.id;
+}
 
 /* Are the threads of a group of `size` consecutive threads all in the block, for this thread? */
 GIN_FN bool ginBlockHasGroup(uint32_t size)
@@ -217,23 +277,29 @@ GIN_FN_CALLED void ginFaultLeave(const ginDevComm *dc, const ginArguments &argum
 }
 
 /*
- * Checks the coop, and the arguments that `list` adds. All threads of the coop get one result,
- * unless the coop cannot vote: then each thread gets its own.
+ * Checks the device communicator, whose error record is gone with it, the coop, and the arguments
+ * that `list` adds. All threads of the coop get one result, unless the coop cannot vote: then each
+ * thread gets its own.
  */
 template <class Coop, class List> GIN_FN ginResult_t ginCheckCall(const ginDevComm &dc, Coop coop,
 								  uint32_t call, uint32_t context,
 								  int peer, List list)
 {
 	ginArguments arguments(dc);
+	const bool lives = ginDevCommLives(dc);
 	if (!ginCoopFits(coop)) {
 		arguments.refuse(ginArgumentCoop, ginFaultBlock, ginBlockSize(), ginThreadIndex());
-		ginFaultLeave(dc.self, arguments, call, context, peer);
+		if (lives)
+			ginFaultLeave(dc.self, arguments, call, context, peer);
 		return ginErrorInvalidArgument;
 	}
-	list(arguments);
+	if (lives)
+		list(arguments);
+	else
+		arguments.refuse(ginArgumentNone, ginFaultGone, 0, 0);
 	if (!ginAllEqual(coop, arguments.digest, ginOverload1{}))
 		arguments.refuse(ginArgumentCoop, ginFaultDiffers, coop.size(), coop.thread_rank());
-	if (arguments.wrong())
+	if (arguments.wrong() && lives)
 		ginFaultLeave(dc.self, arguments, call, context, peer);
 	return ginAgree(coop, arguments.wrong() ? ginErrorInvalidArgument : ginSuccess);
 }

@@ -37,6 +37,18 @@ protected:
 			});
 	}
 
+	/* The world rank of a team's rank; -1, after a record, if the team has no such rank. */
+	GIN_FN int inTeam(uint32_t call, ginTeam team, int peer) const
+	{
+		return check(GinThread{}, call, -1,
+			     [&](ginArguments &a) {
+				     a.team(team);
+				     a.rankBelow(ginArgumentPeer, peer, team.nRanks);
+			     }) == ginSuccess
+			       ? ginTeamToWorld(dc, team, peer)
+			       : -1;
+	}
+
 	/*
 	 * The source of putFrom(): there is a list of this rank's windows if the gdaki route is in
 	 * use.
@@ -62,10 +74,11 @@ protected:
 	}
 
 	/* By one thread: is it a word of this rank's part, a signal, a counter? */
-	GIN_FN bool hasWord(uint32_t call, ginWindow_t win, size_t off, uint32_t bytes) const
+	GIN_FN bool hasWord(uint32_t call, uint32_t which, ginWindow_t win, size_t off,
+			    uint32_t bytes) const
 	{
 		return check(GinThread{}, call, -1, [&](ginArguments &a) {
-			       a.own(ginArgumentSource, win, off, bytes, bytes);
+			       a.own(which, win, off, bytes, bytes);
 		       }) == ginSuccess;
 	}
 

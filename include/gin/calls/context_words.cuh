@@ -31,7 +31,7 @@ public:
 
 	GIN_FN uint64_t readSignal(ginWindow_t win, size_t off) const
 	{
-		if (!hasWord(ginCallReadSignal, win, off, sizeof(uint64_t)))
+		if (!hasWord(ginCallReadSignal, ginArgumentSignal, win, off, sizeof(uint64_t)))
 			return 0;
 		return ginSignalObserve(ownWord(win, off));
 	}
@@ -58,7 +58,7 @@ public:
 
 	GIN_FN void resetSignal(ginWindow_t win, size_t off) const
 	{
-		if (hasWord(ginCallResetSignal, win, off, sizeof(uint64_t)))
+		if (hasWord(ginCallResetSignal, ginArgumentSignal, win, off, sizeof(uint64_t)))
 			ginWordClear(ownWord(win, off));
 	}
 
@@ -117,7 +117,7 @@ public:
 	 */
 	template <class Word = uint64_t> GIN_FN Word readValue(ginWindow_t win, size_t off) const
 	{
-		if (!hasWord(ginCallReadValue, win, off, sizeof(Word)))
+		if (!hasWord(ginCallReadValue, ginArgumentWord, win, off, sizeof(Word)))
 			return Word{};
 		return static_cast<Word>(Base::template valueLook<Word>(win, off)());
 	}
@@ -128,7 +128,7 @@ public:
 				     Coop coop = {}, ginOptions options = {}) const
 	{
 		const ginResult_t valid = check(coop, ginCallWaitValue, -1, [&](ginArguments &a) {
-			a.own(ginArgumentSource, win, off, sizeof(Word), sizeof(Word));
+			a.own(ginArgumentWord, win, off, sizeof(Word), sizeof(Word));
 			a.note(static_cast<uint64_t>(least));
 			if constexpr (checks)
 				a.options(options);

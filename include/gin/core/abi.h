@@ -32,7 +32,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 13u
+#define GIN_DEVICE_ABI 14u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -145,8 +145,11 @@ struct ginWindowTable {
 	/* This rank's NVLink domain, as in ginDevComm: its lowest rank, and its size. */
 	uint32_t domainFirst;
 	uint32_t domainSize;
-	uint64_t pad[2];
+	uint64_t magic; /* GIN_WINDOW_MAGIC; cleared when the window is deregistered */
+	uint64_t pad;
 };
+
+#define GIN_WINDOW_MAGIC 0x6e696c646e697767ull
 
 /* A window of this rank, to be found by address for putFrom(): an entry of ginSources. */
 struct ginSourceEntry {
@@ -281,8 +284,8 @@ enum ginArgument {
 	ginArgumentNone = 0,
 	ginArgumentContext = 1,
 	ginArgumentPeer = 2,
-	ginArgumentTarget = 3, /* window and offset that a put writes or a get reads, at the peer */
-	ginArgumentSource = 4, /* window and offset that the call uses at this rank */
+	ginArgumentTarget = 3, /* window and offset that the call writes */
+	ginArgumentSource = 4, /* window and offset that the call reads, or an address */
 	ginArgumentSignal = 5, /* id, or window and offset */
 	ginArgumentCounter = 6,
 	ginArgumentBarrier = 7,
@@ -290,8 +293,11 @@ enum ginArgument {
 	ginArgumentBox = 9, /* of GinPackets */
 	ginArgumentLength = 10,
 	ginArgumentCoop = 11,
-	ginArgumentBits = 12, /* of ginOptions */
-	ginArgumentFrom = 13  /* of ginOptions */
+	ginArgumentBits = 12,	/* of ginOptions */
+	ginArgumentFrom = 13,	/* of ginOptions */
+	ginArgumentWord = 14,	/* window and offset of a value at this rank */
+	ginArgumentMost = 15,	/* of ginPacketBox */
+	ginArgumentSignals = 16 /* of ginPacketBox */
 };
 
 /* What is wrong with the argument: ginErrorRecord.fault. */
@@ -304,7 +310,11 @@ enum ginFault {
 	ginFaultBlock = 5,     /* the block does not have the coop, or the caller is not in it */
 	ginFaultDiffers = 6,   /* the threads of the coop pass different arguments */
 	ginFaultBits = 7,      /* `seen` is not 1 to `expected` */
-	ginFaultNoWindow = 8   /* `seen` bytes are in no window of this rank */
+	ginFaultNoWindow = 8,  /* `seen` bytes are in no window of this rank */
+	ginFaultGone = 9,      /* the window was deregistered, or there was none */
+	ginFaultLocal = 10,    /* the window is of GIN_WINDOW_LOCAL: the source of puts only */
+	ginFaultOverlap = 11,  /* the `seen` bytes of source and target overlap */
+	ginFaultBegin = 12     /* offset `seen`, perhaps negative, is beyond the `expected` bytes */
 };
 
 /* The first failure of a device communicator; ginDevCommGetError() returns a copy. */
@@ -359,7 +369,8 @@ typedef struct ginDevComm {
 	struct ginMirroredWord *abort;	      /* of abortLine->word, for waits */
 	struct ginErrorRecord *errorRecord;   /* host-pinned */
 	uint32_t *errorClaim;		      /* GPU memory: set by the record's writer */
-	uint64_t id;			      /* number in its communicator */
+	/* Number in its communicator, from 1 on; ginDevCommDestroy() clears it in *self. */
+	uint64_t id;
 	/* peers[].signals of direct peers, which saves signals a load; NULL: not direct. */
 	uint64_t *directSignals[GIN_DIRECT_SIGNALS];
 	struct ginQueue *queues;	 /* [context]; NULL: no proxy is in use */
@@ -376,7 +387,10 @@ typedef struct ginDevComm {
 	const struct ginSources *sources;
 	uint32_t nSendQueues; /* of a context: one for each peer on route gdaki */
 	uint32_t pad2;
-	/* This struct in GPU memory: the handle for kernels in languages that pass no structs. */
+	/*
+	 * This struct in GPU memory: the handle for kernels in languages that pass no structs. The
+	 * memory stays readable until ginCommDestroy().
+	 */
 	const struct ginDevComm *self;
 } ginDevComm;
 

@@ -194,6 +194,14 @@ GIN_FN uint32_t ginUnshared(uint32_t value)
 	return value;
 }
 
+GIN_FN uint64_t ginUnshared(uint64_t value)
+{
+#if GIN_ON_GPU
+	asm volatile("" : "+l"(value));
+#endif
+	return value;
+}
+
 template <class Type> GIN_FN Type *ginUnshared(Type *pointer)
 {
 #if GIN_ON_GPU

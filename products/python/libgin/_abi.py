@@ -17,11 +17,12 @@ from ctypes import (
 
 GIN_BARRIER_ROUNDS = 32
 GIN_CPU_WORD_STRIDE = 4
-GIN_DEVICE_ABI = 13
+GIN_DEVICE_ABI = 14
 GIN_DIRECT_SIGNALS = 16
 GIN_LINE_MASKED = -2
 GIN_MAX_CONTEXTS = 1024
 GIN_QUEUE_RESULTS = 32
+GIN_WINDOW_MAGIC = 0x6e696c646e697767
 GIN_ALLGATHER_BYTES = 65536
 GIN_DEVICE_AUTO = -1
 GIN_DEVICE_NONE = -2
@@ -106,6 +107,9 @@ ginArgumentLength = 10
 ginArgumentCoop = 11
 ginArgumentBits = 12
 ginArgumentFrom = 13
+ginArgumentWord = 14
+ginArgumentMost = 15
+ginArgumentSignals = 16
 
 # enum ginFault
 ginFaultNone = 0
@@ -117,6 +121,10 @@ ginFaultBlock = 5
 ginFaultDiffers = 6
 ginFaultBits = 7
 ginFaultNoWindow = 8
+ginFaultGone = 9
+ginFaultLocal = 10
+ginFaultOverlap = 11
+ginFaultBegin = 12
 
 # enum ginSignalKind
 ginSignalNone = 0
