@@ -469,8 +469,8 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 }
 
 /*
- * After this, devCommsFail() reaches the kernels of `dc`. It passes on failures since the last
- * agreement, and earlier calls of ginCommMask().
+ * After this, devCommsFail() reaches the kernels of `dc`. Passes on what devCommsFail() and
+ * ginCommMask() have noted before.
  */
 static void addDevComm(ginComm_t comm, struct devComm *dc)
 {
@@ -479,8 +479,6 @@ static void addDevComm(ginComm_t comm, struct devComm *dc)
 	comm->devComms = dc;
 	devCommTellLost(comm, dc);
 	pthread_mutex_unlock(&comm->lock);
-	if (controlError(&comm->control) != ginSuccess)
-		devCommsFail(comm, -1, controlError(&comm->control));
 }
 
 static ginResult_t create(ginComm_t comm, ginResult_t mine, const ginDevCommRequirements_t *want,

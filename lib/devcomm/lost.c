@@ -40,10 +40,15 @@ static int namedRank(const struct ginComm *comm, const struct devComm *dc)
 	return -1;
 }
 
+static int isLost(const struct ginComm *comm, const struct devComm *dc, int rank)
+{
+	return comm->lostAll != ginSuccess || lostTo(comm, dc, rank);
+}
+
 static int anyLost(const struct ginComm *comm, const struct devComm *dc)
 {
 	for (int r = 0; r < comm->nRanks; r++)
-		if (lostTo(comm, dc, r))
+		if (isLost(comm, dc, r))
 			return 1;
 	return 0;
 }
@@ -92,7 +97,7 @@ void devCommTellLost(ginComm_t comm, struct devComm *dc)
 	if (!anyLost(comm, dc) || deviceEnter(&comm->device, &scope) != ginSuccess)
 		return;
 	for (int r = 0; r < comm->nRanks; r++)
-		if (lostTo(comm, dc, r))
+		if (isLost(comm, dc, r))
 			failPeer(comm, dc, r);
 	deviceLeave(&comm->device, &scope);
 }

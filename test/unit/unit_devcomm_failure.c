@@ -5,21 +5,28 @@
  * determines the sentence
  */
 /* LINK: -Wl,--wrap=controlAgree,--wrap=controlError */
+#include "ranks.h"
 #include "expect.h"
 #include "lib/devcomm/devcomm.h"
 
-static int agreements; /* results of ginDevCommCreate() that were success */
-static int failAfter;  /* agreements; 0: never */
+static int agreements;	  /* of rank 0 in ginDevCommCreate() that were success */
+static int failAfter;	  /* agreements; 0: never */
+static int failRank = -1; /* the rank that dies then; -1: the communicator ends */
 
 ginResult_t __real_controlAgree(struct control *c, const char *call, ginResult_t mine);
 
-/* The communicator fails after the agreement, which the calling thread has not seen yet. */
+/* The failure comes after the agreement, before rank 0's calling thread goes on. */
 ginResult_t __wrap_controlAgree(struct control *c, const char *call, ginResult_t mine)
 {
 	ginResult_t result = __real_controlAgree(c, call, mine);
 
-	if (result == ginSuccess && !strcmp(call, "ginDevCommCreate") && ++agreements == failAfter)
-		controlReport(c, 0, "rank 0 is lost");
+	if (c->rank || result != ginSuccess || strcmp(call, "ginDevCommCreate") ||
+	    ++agreements != failAfter)
+		return result;
+	if (failRank >= 0)
+		controlReport(c, failRank, "a rank has died");
+	else
+		controlEndAll(c, fail(ginErrorTimeout, "a rank does not answer"));
 	return result;
 }
 
@@ -50,7 +57,8 @@ static ginDevComm createDevComm(ginComm_t comm)
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
 	ginDevComm dc;
 
-	agreements = 0;
+	if (!comm->rank)
+		agreements = 0;
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
 	return dc;
 }
@@ -63,20 +71,51 @@ static void expectLine(const ginDevComm *dc, int rank, ginResult_t result)
 	EXPECT_EQUAL((int32_t)(word >> 24) >> 8, rank); /* as ginAbortPeer() */
 }
 
-/* After the last agreement, and before devCommsFail() finds the new device communicator. */
-static void failWhileCreated(void)
-{
-	ginComm_t comm = openAlone();
-	ginDevComm dc = createDevComm(comm);
+enum { RANKS = 3 };
 
+static void expectPeers(const ginDevComm *dc, int failed)
+{
+	const struct ginPeer *peers = dc->peers;
+
+	for (int r = 0; r < RANKS; r++)
+		EXPECT_EQUAL(peers[r].state == ginPeerFailed, failed < 0 || r == failed);
+}
+
+static int failInCreate(const ginConfig_t *given)
+{
+	ginConfig_t config = *given;
+	ginComm_t comm;
+
+	config.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInit(&config, &comm));
+	ginDevComm dc = createDevComm(comm);
 	expectLine(&dc, 0, ginSuccess);
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
-	EXPECT(agreements > 0);
-	failAfter = agreements;
+	if (!config.rank) {
+		EXPECT(agreements > 0);
+		failAfter = agreements;
+	}
 	dc = createDevComm(comm);
-	expectLine(&dc, -1, ginErrorPeer);
+	if (!config.rank) {
+		expectLine(&dc, failRank, ginErrorPeer);
+		expectPeers(&dc, failRank);
+	}
 	ginDevCommDestroy(comm, &dc);
 	ginCommDestroy(comm);
+	return 0;
+}
+
+/* The device communicator is not yet in the list that devCommsFail() walks. */
+static void failWhileCreated(void)
+{
+	unsetenv("GIN_BOOTSTRAP");
+	ranksStart(RANKS, 1, failInCreate);
+}
+
+static void dieWhileCreated(void)
+{
+	failRank = 2;
+	failWhileCreated();
 }
 
 /* Kernels take ginErrorTimeout for a timeout of their own call. */
@@ -139,6 +178,7 @@ int main(void)
 	setenv("GIN_LOG", "none", 0);
 	setenv("GIN_BOOTSTRAP", "self", 1);
 	expectChild("a failure while a device communicator is created", failWhileCreated);
+	expectChild("a death while a device communicator is created", dieWhileCreated);
 	expectChild("results that kernels get", resultsOfLines);
 	expectChild("a transport's news of a failure comes first", newsComesLate);
 	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
