@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_network_meet.c - two hosts with two ranks each: which ranks greet each other, and what a
- * rank says when a peer does not hear, does not answer, or is lost
+ * rank says when a peer does not hear, does not answer, or is lost; greetings of a stranger
  */
 #include "backends/proxy/network/network.h"
 
@@ -17,15 +17,55 @@ static struct {
 	struct fabricEvent event[MOST];
 	int events, taken, busy;
 	int greets, answers; /* does the peer? */
+	int proves;
+	int floods; /* a message of no rank comes whenever this rank looks */
+	uint64_t forged;
 } net;
+
+static int sendToMe(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
+{
+	struct fabricEvent *event = &net.event[net.events++];
+
+	(void)end, (void)peer;
+	EXPECT(net.events <= MOST);
+	*event = (struct fabricEvent){.kind = fabricMessage, .bytes = (uint32_t)bytes};
+	memcpy(event->message, message, bytes);
+	return fabricOk;
+}
+
+static struct networkLane *makeLane(const struct fabricCalls *calls,
+				    const struct transportScope *scope)
+{
+	struct networkLane *lane = calloc(1, sizeof(*lane) + RANKS * sizeof(lane->peer[0]));
+
+	lane->scope = scope;
+	lane->fabric = calls;
+	lane->proves = (uint8_t)net.proves;
+	for (uint32_t r = 0; r < RANKS; r++) {
+		lane->peer[r].address = r;
+		networkMakeKeys(lane, r);
+	}
+	return lane;
+}
+
+static const uint8_t key[AUTH_KEY_BYTES] = "communicator", guessed[AUTH_KEY_BYTES];
+
+/* `sender` has `keyOfSender`, and says that it is `rank`. */
+static void arriveBy(int sender, const uint8_t *keyOfSender, uint32_t rank, uint8_t op)
+{
+	static const struct fabricCalls calls = {.send = sendToMe};
+	const struct message m = {.kind = messageMeet, .op = op, .rank = rank};
+	const struct backendHost host = {.rank = sender, .nRanks = RANKS, .key = keyOfSender};
+	const struct transportScope scope = {.host = &host};
+
+	struct networkLane *lane = makeLane(&calls, &scope);
+	EXPECT_EQUAL(networkTransmit(lane, &lane->peer[ME], &m), fabricOk);
+	free(lane);
+}
 
 static void arrive(uint32_t rank, uint8_t op)
 {
-	const struct message m = {.kind = messageMeet, .op = op, .rank = rank};
-	struct fabricEvent *event = &net.event[net.events++];
-
-	*event = (struct fabricEvent){.kind = fabricMessage, .bytes = MESSAGE_SHORT};
-	memcpy(event->message, &m, MESSAGE_SHORT);
+	arriveBy((int)rank, key, rank, op);
 }
 
 /* The first call finds no room. A greeting is answered, after the peer's own one. */
@@ -51,6 +91,10 @@ static int fakeSend(struct fabricEnd *end, uint64_t peer, const void *message, s
 static int fakePoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
 	(void)end, (void)most;
+	if (net.floods) {
+		*events = (struct fabricEvent){.kind = fabricMessage, .bytes = MESSAGE_SHORT};
+		return 1;
+	}
 	if (net.taken == net.events)
 		return 0;
 	*events = net.event[net.taken++];
@@ -85,19 +129,18 @@ static ginResult_t meet(void)
 	const struct backendHost host = {.rank = ME,
 					 .nRanks = RANKS,
 					 .ranks = ranks,
+					 .key = key,
 					 .blob = blobOf,
 					 .hasFailed = hasFailed};
 	const struct transportScope scope = {.host = &host, .serves = serves, .lanes = 1};
-	struct networkLane *lane = calloc(1, sizeof(*lane) + RANKS * sizeof(lane->peer[0]));
 
 	for (int r = 0; r < RANKS; r++) {
 		ranks[r].hostId = (uint64_t)hosts[r];
 		snprintf(ranks[r].host, sizeof(ranks[r].host), "host-%c", hosts[r]);
-		lane->peer[r].address = (uint64_t)r;
 	}
-	lane->scope = &scope;
-	lane->fabric = &calls;
+	struct networkLane *lane = makeLane(&calls, &scope);
 	ginResult_t result = networkMeetLane(lane);
+	net.forged = lane->forged;
 	free(lane);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT(r == PEER || !net.sent[r]);
@@ -121,6 +164,34 @@ static void heard(void)
 	EXPECT_SUCCESS(meet());
 	EXPECT_EQUAL(net.sent[PEER], 2);
 	EXPECT(net.op[PEER][0] == 1 && net.op[PEER][1] == 2);
+}
+
+static void heardByProofs(void)
+{
+	net.proves = 1;
+	heard();
+	EXPECT_EQUAL(net.forged, 1); /* the rank that does not exist */
+}
+
+/* In the name of the peer, without a proof, with that of another key, and by another rank. */
+static void stranger(void)
+{
+	for (uint8_t op = 1; op <= 2; op++) {
+		net.proves = 0;
+		arrive(PEER, op);
+		net.proves = 1;
+		arriveBy(PEER, guessed, PEER, op);
+		arriveBy(0, key, PEER, op);
+	}
+	expectFails("rank 3 (host host-b, eth0 10.0.0.2) does not reach rank 1");
+	EXPECT_EQUAL(net.forged, 6);
+}
+
+static void flood(void)
+{
+	net.proves = net.floods = 1;
+	alarm(30);
+	expectFails("no message came within 1 s");
 }
 
 static void silent(void)
@@ -148,6 +219,9 @@ int main(void)
 	setenv("GIN_TIMEOUT", "1", 1);
 	setenv("GIN_LOG", "none", 1);
 	expectChild("both hear", heard);
+	expectChild("both hear, by proofs", heardByProofs);
+	expectChild("a stranger greets in a rank's name", stranger);
+	expectChild("a stranger never stops", flood);
 	expectChild("a peer is silent", silent);
 	expectChild("a peer does not hear", deaf);
 	expectChild("a peer is lost", lost);

@@ -119,7 +119,7 @@ static int say(struct meetLane *m, int peer, uint8_t what)
 	struct networkLane *lane = m->lane;
 	const struct message text = {
 		.kind = messageMeet, .op = what, .rank = (uint32_t)lane->scope->host->rank};
-	int result = lane->fabric->send(lane->end, lane->peer[peer].address, &text, MESSAGE_SHORT);
+	int result = networkTransmit(lane, &lane->peer[peer], &text);
 
 	if (result == fabricFailed)
 		return blame(m, lane->scope->host->rank, peer, "its network refuses a message");
@@ -153,10 +153,11 @@ static int meetAll(struct meetLane *m)
 static void hear(struct meetLane *m, const struct fabricEvent *event)
 {
 	struct message text = {.kind = 0};
+	uint32_t bytes = networkProven(m->lane, event->message, event->bytes);
 
-	if (event->bytes < MESSAGE_SHORT || event->bytes > sizeof(text))
+	if (bytes < MESSAGE_SHORT || bytes > sizeof(text))
 		return;
-	memcpy(&text, event->message, event->bytes);
+	memcpy(&text, event->message, bytes);
 	if (text.kind != messageMeet || text.rank >= (uint32_t)m->lane->scope->host->nRanks)
 		return;
 	m->peer[text.rank].wasGreeted |= text.op == greeting;
@@ -202,7 +203,7 @@ static void blameMissing(struct meetLane *m, unsigned seconds)
 		const struct meetPeer *p = &m->peer[r];
 		if (p->meets && !p->wasGreeted)
 			blame(m, r, host->rank, reason);
-		else if (p->meets && !p->wasAnswered)
+		else if (p->meets && !(p->hasAnswered && p->wasAnswered))
 			blame(m, host->rank, r, reason);
 	}
 }
@@ -221,11 +222,12 @@ static void meetUntilDone(struct meetLane *m)
 	uint64_t start = clockNow(), deadline = start + secondsOf() * SECOND;
 
 	while (!meetAll(m) && !m->why[0] && !host->hasFailed(host->core)) {
-		if (takeEvent(m))
-			continue;
+		int isBusy = takeEvent(m);
 		uint64_t now = clockNow();
-		if (now > deadline)
+		if (now > deadline) /* also when messages of strangers never end */
 			blameMissing(m, secondsOf());
+		if (isBusy)
+			continue;
 		if (now < start + SPIN_NS)
 			sched_yield();
 		else
