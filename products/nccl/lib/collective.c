@@ -20,6 +20,9 @@
 
 #include "driver.h"
 
+/* The number before the first job's: a communicator soon comes to numbers beyond 2^32. */
+#define NO_JOB (0u - 3u)
+
 struct job {
 	struct job *next;
 	uint32_t number;
@@ -270,8 +273,11 @@ static ncclResult_t openDriver(ncclComm_t comm, struct collectives *c)
 				"the CUDA driver lacks stream memory operations");
 	}
 	ncclResult_t result = ncclFromGin(ginMemAllocHost(comm->gin, sizeof(*c->mailbox), &memory));
+	if (result != ncclSuccess)
+		return result;
 	c->mailbox = memory;
-	return result;
+	c->last = c->mailbox->posted = c->mailbox->done = NO_JOB;
+	return ncclSuccess;
 }
 
 static void freeCollectives(ncclComm_t comm, struct collectives *c)

@@ -6,39 +6,64 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+
 /*
- * Records the requests of ncclDevCommCreate(): this function is between libgin-nccl.so and
- * libgin.so.
+ * The functions that follow are between libgin-nccl.so and libgin.so: they record the requests of
+ * ncclDevCommCreate(), count memory, and let calls fail.
  */
 static thread_local ginDevCommRequirements_t asked;
+static thread_local int allocations; /* of this thread, less what it freed */
+static thread_local bool refusesWindows;
+static std::atomic<int> failingEnds;
 
-extern "C" __attribute__((visibility("default"))) ginResult_t
-ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *want, uint32_t abi,
-		    size_t bytes, ginDevComm *dc)
+template <class Function> static Function *libgins(const char *name)
 {
-	void *const libgins = dlsym(RTLD_NEXT, "ginDevCommCreateAbi");
-
-	asked = *want;
-	return reinterpret_cast<decltype(&ginDevCommCreateAbi)>(libgins)(comm, want, abi, bytes,
-									 dc);
+	return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
 }
 
-/* Programs keep these numbers in their own tables. */
-static_assert(ncclChar == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
-		      ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
-		      ncclFloat64 == 8 && ncclBfloat16 == 9 && ncclFloat8e4m3 == 10 &&
-		      ncclFloat8e5m2 == 11 && ncclNumTypes == 12,
-	      "types");
-static_assert(ncclUnhandledCudaError == 1 && ncclSystemError == 2 && ncclInternalError == 3 &&
-		      ncclInvalidArgument == 4 && ncclInvalidUsage == 5 && ncclRemoteError == 6 &&
-		      ncclInProgress == 7 && ncclTimeout == 8,
-	      "results");
-static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4 &&
-		      ncclNumOps == 5 && ncclScalarDevice == 0,
-	      "operations");
-static_assert(sizeof(ncclTeam_t) == 12 && sizeof(ncclUniqueId) == 128 &&
-		      sizeof(ncclGinRequest_t) == 16 && sizeof(ncclDevComm_t) <= 1024,
-	      "sizes");
+#define LIBGINS(name) libgins<decltype(name)>(#name)
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+ginResult_t ginDevCommCreateAbi(ginComm_t comm, const ginDevCommRequirements_t *want, uint32_t abi,
+				size_t bytes, ginDevComm *dc)
+{
+	asked = *want;
+	return LIBGINS(ginDevCommCreateAbi)(comm, want, abi, bytes, dc);
+}
+
+ginResult_t ginMemAlloc(ginComm_t comm, size_t bytes, void **memory)
+{
+	const ginResult_t result = LIBGINS(ginMemAlloc)(comm, bytes, memory);
+
+	allocations += result == ginSuccess;
+	return result;
+}
+
+ginResult_t ginMemFree(ginComm_t comm, void *memory)
+{
+	allocations -= memory != nullptr;
+	return LIBGINS(ginMemFree)(comm, memory);
+}
+
+ginResult_t ginWindowRegister(ginComm_t comm, void *memory, size_t bytes, int flags,
+			      ginWindow_t *window)
+{
+	return LIBGINS(ginWindowRegister)(comm, refusesWindows ? nullptr : memory, bytes, flags,
+					  window);
+}
+
+ginResult_t ginCommDestroy(ginComm_t comm)
+{
+	const ginResult_t result = LIBGINS(ginCommDestroy)(comm);
+
+	return failingEnds-- > 0 ? ginErrorPeer : result;
+}
+
+#pragma GCC visibility pop
+}
 
 static void *deviceMemory(const Rank &r, size_t bytes)
 {
@@ -86,6 +111,13 @@ static void properties(const Rank &r)
 	EXPECT(p.devCommRuntimeVersionSize == sizeof(ncclDevComm));
 	EXPECT_FAILS(ncclCommQueryProperties(r.comm, &wrong), ncclInvalidUsage,
 		     "NCCL_COMM_PROPERTIES_INITIALIZER");
+	wrong = NCCL_COMM_PROPERTIES_INITIALIZER;
+	wrong.size = offsetof(ncclCommProperties_t, ginMinStride); /* of an older NCCL */
+	memset(reinterpret_cast<char *>(&wrong) + wrong.size, 0x5a, sizeof(wrong) - wrong.size);
+	CHECK(ncclCommQueryProperties(r.comm, &wrong));
+	EXPECT(wrong.size == offsetof(ncclCommProperties_t, ginMinStride) &&
+	       wrong.commHash == p.commHash && wrong.ginMinStride == 0x5a5a5a5a &&
+	       wrong.devCommRuntimeVersionSize == 0x5a5a5a5a5a5a5a5a);
 	CHECK(ncclGetVersion(&version));
 	EXPECT(version == NCCL_VERSION_CODE && version >= NCCL_VERSION(2, 30, 7));
 	EXPECT(NCCL_VERSION(2, 8, 1) == 2801 && NCCL_VERSION(2, 9, 1) == 20901);
@@ -149,10 +181,38 @@ template <class T> static void reduceType(const Rank &r, ncclDataType_t type)
 	reduceOne<T>(r, type, ncclAvg, static_cast<T>(sum / static_cast<T>(r.nRanks)));
 }
 
+/* Three elements of each type, by NCCL's table of their sizes; bytes after the output stay. */
+static void gatherTypes(const Rank &r)
+{
+	static const size_t sizes[ncclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+	enum { most = 3 * 8 };
+	const size_t n = static_cast<size_t>(r.nRanks), room = (n + 1) * most;
+	char *mine = static_cast<char *>(deviceMemory(r, most));
+	char *all = static_cast<char *>(deviceMemory(r, room));
+	std::vector<char> in(room);
+
+	copyBytes(mine, std::vector<char>(most, static_cast<char>(r.rank + 1)).data(), most);
+	for (int type = 0; type < ncclNumTypes; type++) {
+		const size_t bytes = 3 * sizes[type];
+		copyBytes(all, std::vector<char>(room, 99).data(), room);
+		CHECK(ncclAllGather(mine, all, 3, static_cast<ncclDataType_t>(type), r.comm,
+				    streamOf(r)));
+		finishStream(r);
+		copyBytes(in.data(), all, room);
+		for (size_t i = 0; i < room; i++)
+			EXPECT(in[i] == (i < n * bytes ? static_cast<char>(i / bytes + 1) : 99));
+	}
+	EXPECT_FAILS(ncclAllGather(mine, all, 3, ncclNumTypes, r.comm, nullptr),
+		     ncclInvalidArgument, "the type is unknown");
+	CHECK(ncclMemFree(all));
+	CHECK(ncclMemFree(mine));
+}
+
 static void collectives(const Rank &r)
 {
 	for (size_t count : {1, 1000, 40000})
 		allGather(r, count);
+	gatherTypes(r);
 	reduceType<signed char>(r, ncclInt8);
 	reduceType<unsigned char>(r, ncclUint8);
 	reduceType<int32_t>(r, ncclInt);
@@ -192,6 +252,24 @@ static void groups(const Rank &r)
 	CHECK(ncclCommWindowDeregister(r.comm, windows[0]));
 	CHECK(ncclDevCommDestroy(r.comm, &dc));
 	CHECK(ncclMemFree(memory));
+}
+
+/* One key of a group fails, on another thread: the caller gets its result and its sentence. */
+static void failingGroup(const Rank &r)
+{
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER, wrong = want;
+	ncclComm_t part = nullptr;
+	ncclDevComm dc, none;
+
+	wrong.ginContextCount = 100000;
+	CHECK(ncclCommSplit(r.comm, 0, r.rank, &part, nullptr));
+	EXPECT_FAILS(ncclCommCount(r.comm, nullptr), ncclInvalidArgument, "ncclCommCount");
+	CHECK(ncclGroupStart());
+	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
+	CHECK(ncclDevCommCreate(part, &wrong, &none));
+	EXPECT_FAILS(ncclGroupEnd(), ncclInvalidArgument, "requirements.contexts is 100000");
+	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	CHECK(ncclCommDestroy(part));
 }
 
 /* Even and odd ranks, each with a window of its own; then a part without rank 0. */
@@ -260,6 +338,14 @@ static ncclComm_t shrinkWithoutLast(const Rank &r, int flags)
 	return rest;
 }
 
+static uint64_t hashOf(ncclComm_t comm)
+{
+	ncclCommProperties_t about = NCCL_COMM_PROPERTIES_INITIALIZER;
+
+	CHECK(ncclCommQueryProperties(comm, &about));
+	return about.commHash;
+}
+
 static void workAndDestroy(ncclComm_t comm)
 {
 	workWith(rankOf(comm));
@@ -299,7 +385,10 @@ static ncclResult_t waitForError(ncclComm_t comm)
 	return error;
 }
 
-/* The older communicator keeps working, with its windows and device communicators. */
+/*
+ * The older communicator keeps working, with its windows and device communicators. Two shrunk from
+ * it differ, and end in any order.
+ */
 static void shrinks(const Rank &r)
 {
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
@@ -307,8 +396,13 @@ static void shrinks(const Rank &r)
 	Buffer buffer(r, 4096);
 	Device device(r, want);
 
-	if (r.rank < r.nRanks - 1)
-		workAndDestroy(shrinkWithoutLast(r, NCCL_SHRINK_DEFAULT));
+	if (r.rank < r.nRanks - 1) {
+		ncclComm_t first = shrinkWithoutLast(r, NCCL_SHRINK_DEFAULT);
+		ncclComm_t second = shrinkWithoutLast(r, NCCL_SHRINK_DEFAULT);
+		EXPECT(hashOf(first) != hashOf(second) && hashOf(first) != hashOf(r.comm));
+		CHECK(ncclCommDestroy(first));
+		workAndDestroy(second);
+	}
 	launch(r, 1, 1, Ring{device.dc, nullptr, buffer.window});
 	allGather(r, 10);
 }
@@ -381,6 +475,39 @@ static void captures(const Rank &r)
 	EXPECT(cudaGraphDestroy(graph) == cudaSuccess);
 #endif
 	(void)r;
+}
+
+static bool areProcesses;
+
+/*
+ * Memory whose window begins within it: a rank that is alone in its process frees at once, another
+ * one keeps both ends until its next collective call. A call that fails on all ranks keeps nothing.
+ */
+static void lifetimes(const Rank &r)
+{
+	const bool isAlone = areProcesses || r.nRanks == 1;
+	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclWindow_t window;
+	ncclDevComm dc;
+	void *bytes, *none;
+
+	meet(r);
+	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
+	const int before = allocations;
+	bytes = deviceMemory(r, 8192);
+	CHECK(ncclCommWindowRegister(r.comm, static_cast<char *>(bytes) + 4096, 4096, &window, 0));
+	CHECK(ncclCommWindowDeregister(r.comm, window));
+	CHECK(ncclMemFree(bytes));
+	EXPECT(allocations == before + !isAlone);
+	CHECK(ncclDevCommDestroy(r.comm, &dc));
+	EXPECT(allocations == before + (isAlone ? -1 : 1));
+	if (isAlone) /* another rank of the process may get a window of this address */
+		EXPECT_FAILS(ncclGetPeerDevicePointer(dc.resourceWindow, 0, r.rank, &none),
+			     ncclInvalidArgument, "ncclGetPeerDevicePointer: the window is not");
+	refusesWindows = true;
+	EXPECT(ncclDevCommCreate(r.comm, &want, &dc) != ncclSuccess);
+	refusesWindows = false;
+	EXPECT(allocations == before - 1);
 }
 
 static void memory(const Rank &r)
@@ -579,8 +706,15 @@ static void initAll()
 		CHECK(ncclCommUserRank(comms[i], &rank));
 		EXPECT(rank == static_cast<int>(i));
 	}
-	for (ncclComm_t comm : comms)
-		CHECK(ncclCommDestroy(comm));
+	failingEnds = comms.size() > 1; /* the last call waits for all, and reports it */
+	for (size_t i = 0; i + 1 < comms.size(); i++)
+		CHECK(ncclCommDestroy(comms[i]));
+	if (comms.size() > 1)
+		EXPECT_FAILS(ncclCommDestroy(comms.back()), ncclRemoteError,
+			     "a rank of this process");
+	else
+		CHECK(ncclCommDestroy(comms.back()));
+	failingEnds = 0;
 	CHECK(ncclGetUniqueId(&id));
 	wrong.magic = 0;
 	EXPECT_FAILS(ncclCommInitRankConfig(&comms[0], 1, id, 0, &wrong), ncclInvalidArgument,
@@ -591,15 +725,15 @@ static void initAll()
 	CHECK(ncclCommAbort(comms[0]));
 }
 
-static bool areProcesses;
-
 static void run(const Rank &r)
 {
 	properties(r);
 	collectives(r);
 	groups(r);
+	failingGroup(r);
 	splits(r);
 	memory(r);
+	lifetimes(r);
 	refusals(r);
 	requirementsOfZeros(r);
 	refusedDevComms(r);

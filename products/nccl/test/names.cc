@@ -14,6 +14,21 @@
 
 template <class A, class B> constexpr bool is = std::is_same<A, B>::value;
 
+static_assert(ncclChar == 0 && ncclUint8 == 1 && ncclInt32 == 2 && ncclUint32 == 3 &&
+		      ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
+		      ncclFloat64 == 8 && ncclBfloat16 == 9 && ncclFloat8e4m3 == 10 &&
+		      ncclFloat8e5m2 == 11 && ncclNumTypes == 12,
+	      "types");
+static_assert(ncclUnhandledCudaError == 1 && ncclSystemError == 2 && ncclInternalError == 3 &&
+		      ncclInvalidArgument == 4 && ncclInvalidUsage == 5 && ncclRemoteError == 6 &&
+		      ncclInProgress == 7 && ncclTimeout == 8,
+	      "results");
+static_assert(ncclSum == 0 && ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclAvg == 4 &&
+		      ncclNumOps == 5 && ncclScalarDevice == 0,
+	      "operations");
+static_assert(sizeof(ncclTeam_t) == 12 && sizeof(ncclUniqueId) == 128 &&
+		      sizeof(ncclGinRequest_t) == 16 && sizeof(ncclDevComm_t) <= 1024,
+	      "sizes");
 static_assert(NCCL_MAJOR == 2 && NCCL_MINOR >= 30 && NCCL_PATCH < 100 && sizeof(NCCL_SUFFIX) == 1,
 	      "version");
 static_assert(NCCL_UNIQUE_ID_BYTES == sizeof(ncclUniqueId) && NCCL_API_MAGIC == 0xcafebeef,
@@ -113,6 +128,19 @@ static void arithmetic()
 	EXPECT(lane() >= 0 && lanemask_lt() == (1u << lane()) - 1);
 }
 
+/* A timeout in cycles of a clock of 1.5 GHz, and of a nanosecond each. */
+static void timeouts()
+{
+	ncclDevComm dc = {};
+
+	dc.nanosecondsPer1024Cycles = 682;
+	EXPECT(ginNcclNanoseconds(dc, 0) == 1 && ginNcclNanoseconds(dc, 1536) == 1024);
+	EXPECT(ginNcclNanoseconds(dc, 1ull << 49) == (682ull << 39) + 1);
+	EXPECT(ginNcclNanoseconds(dc, 1ull << 50) == GIN_FOREVER);
+	dc.nanosecondsPer1024Cycles = 1024;
+	EXPECT(ginNcclNanoseconds(dc, 1024) == 1025 && ginNcclNanoseconds(dc, 7) == 8);
+}
+
 int main()
 {
 	ncclComm_t none = NCCL_COMM_NULL;
@@ -120,6 +148,7 @@ int main()
 
 	EXPECT(!none && !unset);
 	arithmetic();
+	timeouts();
 	EXPECT(!endsBySignal(false) && endsBySignal(true));
 	puts("nccl names: ok");
 	return 0;

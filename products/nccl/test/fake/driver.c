@@ -198,7 +198,7 @@ int cuThreadExchangeStreamCaptureMode(int *mode)
 
 int cuDeviceGetAttribute(int *out, int which, int ordinal)
 {
-	*out = which == ncclDriverClockKilohertz ? 1000000 : 0;
+	*out = which == ncclDriverClockKilohertz ? 1500000 : 0;
 	return ordinal;
 }
 
