@@ -16,6 +16,7 @@
 #include "nccl_device/gin_barrier.h"
 #include "nccl_device/lsa_barrier.h"
 #include "nccl_device/ptr.h"
+#include "nccl_device/reduce_copy.h"
 #include "nccl_device/utility.h"
 
 #endif
