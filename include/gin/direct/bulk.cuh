@@ -37,6 +37,73 @@ GIN_FN void ginBulkFence()
 	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/* The instructions. Shared memory by its address there; sizes and addresses are multiples of 16. */
+GIN_FN uint32_t ginBulkShared(const void *at)
+{
+	return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+/* `count` arrivals, and the bytes that are expected, end a phase of the barrier. */
+GIN_FN void ginBulkInit(uint32_t barrier, uint32_t count)
+{
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count)
+		     : "memory");
+}
+
+/* Arrives, and expects bytes. */
+GIN_FN void ginBulkExpect(uint32_t barrier, uint32_t bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+		     "r"(bytes)
+		     : "memory");
+}
+
+GIN_FN void ginBulkRead(uint32_t to, const char *src, uint32_t bytes, uint32_t barrier)
+{
+	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+		     " [%0], [%1], %2, [%3];" ::"r"(to),
+		     "l"(src), "r"(bytes), "r"(barrier)
+		     : "memory");
+}
+
+/* Waits until the barrier has passed the phase. */
+GIN_FN void ginBulkPass(uint32_t barrier, uint32_t phase)
+{
+	uint32_t there = 0;
+	while (!there)
+		asm volatile("{ .reg .pred p;"
+			     " mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+			     " selp.u32 %0, 1, 0, p; }"
+			     : "=r"(there)
+			     : "r"(barrier), "r"(phase)
+			     : "memory");
+}
+
+/* Into the thread's open group of writes, which ginBulkCommit() closes. */
+GIN_FN void ginBulkWrite(char *dst, uint32_t from, uint32_t bytes)
+{
+	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst),
+		     "r"(from), "r"(bytes)
+		     : "memory");
+}
+
+GIN_FN void ginBulkCommit()
+{
+	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Waits until all groups of the thread but the newest `newer` have read shared memory. */
+template <int newer> GIN_FN void ginBulkHaveRead()
+{
+	asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(newer) : "memory");
+}
+
+/* Waits until all groups of the thread but the newest `newer` have written. */
+template <int newer> GIN_FN void ginBulkHaveWritten()
+{
+	asm volatile("cp.async.bulk.wait_group %0;" ::"n"(newer) : "memory");
+}
+
 /* A ring of buffers in shared memory, of one thread. */
 struct ginBulk {
 	uint32_t barriers; /* shared memory addresses */
@@ -49,15 +116,14 @@ GIN_FN void ginBulkOpen(const ginBulk &b)
 {
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < b.count; i++)
-		asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(b.barriers + 8 * i)
-			     : "memory");
+		ginBulkInit(b.barriers + 8 * i, 1);
 	ginBulkFence();
 }
 
 /* Waits until the stores are complete; the scratch memory is free after that. */
 GIN_FN void ginBulkClose(const ginBulk &b)
 {
-	asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+	ginBulkHaveWritten<0>();
 	ginBulkFence();
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < b.count; i++)
@@ -67,35 +133,21 @@ GIN_FN void ginBulkClose(const ginBulk &b)
 
 GIN_FN void ginBulkLoad(const ginBulk &b, uint32_t buffer, const char *src, uint32_t bytes)
 {
-	uint32_t barrier = b.barriers + 8 * buffer, at = b.base + buffer * b.size;
-	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-		     "r"(bytes)
-		     : "memory");
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-		     " [%0], [%1], %2, [%3];" ::"r"(at),
-		     "l"(src), "r"(bytes), "r"(barrier)
-		     : "memory");
+	const uint32_t barrier = b.barriers + 8 * buffer;
+	ginBulkExpect(barrier, bytes);
+	ginBulkRead(b.base + buffer * b.size, src, bytes, barrier);
 }
 
 /* Waits until the chunk is in the buffer: the buffer's barrier has passed the phase. */
 GIN_FN void ginBulkAwait(const ginBulk &b, uint32_t buffer, uint32_t phase)
 {
-	uint32_t there = 0;
-	while (!there)
-		asm volatile("{ .reg .pred p;"
-			     " mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
-			     " selp.u32 %0, 1, 0, p; }"
-			     : "=r"(there)
-			     : "r"(b.barriers + 8 * buffer), "r"(phase)
-			     : "memory");
+	ginBulkPass(b.barriers + 8 * buffer, phase);
 }
 
 GIN_FN void ginBulkStore(const ginBulk &b, uint32_t buffer, char *dst, uint32_t bytes)
 {
-	asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst),
-		     "r"(b.base + buffer * b.size), "r"(bytes)
-		     : "memory");
-	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+	ginBulkWrite(dst, b.base + buffer * b.size, bytes);
+	ginBulkCommit();
 }
 
 /* The remaining chunks of a copy. */
@@ -120,7 +172,7 @@ struct ginBulkRest {
 /* Four to eight buffers of 8 KiB (larger buffers are not faster), or four smaller buffers. */
 GIN_FN ginBulk ginBulkPlan(size_t bytes, void *scratch, uint32_t scratchBytes)
 {
-	uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(scratch));
+	uint32_t at = ginBulkShared(scratch);
 	uint32_t room = scratchBytes - GIN_BULK_HEADER, size = room / 4 & ~127u, most = 4,
 		 count = 1;
 
@@ -163,7 +215,7 @@ GIN_FN_CALLED void ginBulkCopy(char *dst, const char *src, size_t bytes, void *s
 		if (first || !load.bytes)
 			continue;
 		/* Waits until all stores but this one have read their buffers. */
-		asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+		ginBulkHaveRead<1>();
 		ginBulkLoadNext(b, loading, &load);
 		loading = loading + 1 < b.count ? loading + 1 : 0;
 	}
