@@ -27,6 +27,7 @@
 #   ep check-ep bench-ep   expert parallelism, its tests, its measurements: products/ep/ep.mk
 #   bitcode          device functions for Triton and others: products/bitcode/bitcode.mk
 #   nccl nccl-tests  kernels written for NCCL's device API: products/nccl/nccl.mk
+#   symm symm-tests        symmetric memory for PyTorch: products/symm/symm.mk
 #   python check-python    what python/ needs, its tests: products/python/python.mk
 #   version clean help
 #
@@ -307,6 +308,7 @@ clean:
 include mk/test.mk
 include mk/bench.mk
 include products/ep/ep.mk
+include products/symm/symm.mk
 include products/nccl/nccl.mk
 include products/bitcode/bitcode.mk
 include products/python/python.mk

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* group.c - groups: their communicators, their failures, their ends */
+#include "symm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t pageBytes(int nRanks)
+{
+	return sizeof(struct symmPage) + (size_t)SYMM_RECORDS * (size_t)nRanks;
+}
+
+/* Pinned memory of the host: kernels store a record, and see when they have to stop. */
+static ginResult_t openPage(struct ginSymmGroup *group)
+{
+	size_t bytes = pageBytes(group->nRanks);
+	void *page = NULL;
+
+	if (!group->gpu) {
+		group->page = calloc(1, bytes);
+		return group->page ? ginSuccess : symmFail(ginErrorSystem, "no memory");
+	}
+	ginResult_t result = ginMemAllocHost(group->comm, bytes, &page);
+	if (result)
+		return symmFailGin(result, "pinned memory");
+	group->page = page;
+	return ginSuccess;
+}
+
+static void closePage(struct ginSymmGroup *group)
+{
+	if (group->gpu)
+		ginMemFree(NULL, group->page);
+	else
+		free(group->page);
+	group->page = NULL;
+}
+
+static ginResult_t openComm(struct ginSymmGroup *group, const ginSymmConfig_t *config)
+{
+	ginConfig_t of = GIN_CONFIG_INIT;
+	ginResult_t result;
+
+	/* A GPU is the current context's, which libgin asks the driver for. */
+	of.device = group->gpu ? GIN_DEVICE_AUTO : GIN_DEVICE_NONE;
+	of.allgather = config->allgather;
+	of.allgatherArg = config->arg;
+	of.rank = config->rank;
+	of.nRanks = config->nRanks;
+	of.poll = config->poll;
+	of.pollArg = config->arg;
+	if (group->gpu && (result = symmGpuEnter(group->gpu)))
+		return result;
+	if ((result = ginCommInit(&of, &group->comm)))
+		symmFailGin(result, "a group's communicator");
+	if (group->gpu)
+		symmGpuLeave(group->gpu);
+	return result;
+}
+
+static void freeGroup(struct ginSymmGroup *group)
+{
+	if (group->page)
+		closePage(group);
+	pthread_mutex_destroy(&group->meeting);
+	free(group);
+}
+
+void symmGroupDrop(struct ginSymmGroup *group)
+{
+	if (!--group->refs)
+		freeGroup(group);
+}
+
+ginResult_t ginSymmOpen(const ginSymmConfig_t *config, ginSymmGroup_t *out)
+{
+	struct ginSymmGroup *group = calloc(1, sizeof(*group));
+	ginResult_t result = ginSuccess;
+
+	if (!group)
+		return symmFail(ginErrorSystem, "no memory");
+	*group = (struct ginSymmGroup){.device = config->device,
+				       .rank = config->rank,
+				       .nRanks = config->nRanks,
+				       .refs = 1};
+	pthread_mutex_init(&group->meeting, NULL);
+	if (config->device != GIN_DEVICE_NONE)
+		result = symmGpuOpen(config->device, &group->gpu);
+	if (result || (result = openComm(group, config)))
+		goto discard;
+	if ((result = openPage(group)) || (result = symmWatch(group)))
+		goto destroy;
+	*out = group;
+	return ginSuccess;
+destroy:
+	ginCommAbort(group->comm); /* other ranks do not wait for this one */
+	ginCommDestroy(group->comm);
+discard:
+	freeGroup(group);
+	return result;
+}
+
+ginResult_t ginSymmComm(ginSymmGroup_t group, ginComm_t *comm)
+{
+	if (!group->comm)
+		return symmFail(ginErrorInvalidUsage, "the group is closed");
+	*comm = group->comm;
+	return ginSuccess;
+}
+
+/* What the group does not do any more; the caller holds symmLock. */
+static ginResult_t failure(struct ginSymmGroup *group)
+{
+	if (!group->comm)
+		return symmFail(ginErrorInvalidUsage, "the group is closed");
+	if (group->state != symmAlive)
+		return symmFail(group->failure, "%s", group->sentence);
+	return ginSuccess;
+}
+
+ginResult_t symmGroupStopped(struct ginSymmGroup *group)
+{
+	pthread_mutex_lock(&symmLock);
+	ginResult_t result = failure(group);
+	pthread_mutex_unlock(&symmLock);
+	return result ? result : symmRecordFailed(group, symmLater, symmTimeout());
+}
+
+ginResult_t ginSymmCheck(ginSymmGroup_t group)
+{
+	return symmGroupStopped(group);
+}
+
+/* The windows end with the communicator. Takes it out of the group. */
+static ginComm_t takeComm(struct ginSymmGroup *group)
+{
+	pthread_mutex_lock(&symmLock);
+	ginComm_t comm = group->comm;
+	for (struct ginSymmPeers *p = group->peers; comm && p; p = p->nextOfGroup)
+		symmPeersRetire(p, comm);
+	group->peers = NULL;
+	group->comm = NULL;
+	pthread_mutex_unlock(&symmLock);
+	return comm;
+}
+
+ginResult_t ginSymmClose(ginSymmGroup_t group)
+{
+	ginResult_t result = ginSuccess;
+
+	if (symmIsChild())
+		return ginSuccess;
+	symmUnwatch(group);
+	pthread_mutex_lock(&group->meeting);
+	if (group->gpu)
+		symmGpuSync(group->gpu);
+	ginComm_t comm = takeComm(group);
+	if (comm && (result = ginCommDestroy(comm)))
+		symmFailGin(result, "close");
+	pthread_mutex_unlock(&group->meeting);
+	pthread_mutex_lock(&symmLock);
+	symmGroupDrop(group);
+	pthread_mutex_unlock(&symmLock);
+	symmSweep();
+	return result;
+}
