@@ -15,7 +15,7 @@
 #define SYMM_RAISE 1u /* 0 to 1 in the peer's pad */
 #define SYMM_TAKE 2u  /* 1 to 0 in this rank's pad */
 
-/* Record 0 is of all calls that the host does not wait for, each other one of one call at a time. */
+/* Record 0: all calls that the host does not wait for. Each other one: one call at a time. */
 enum { symmLater, SYMM_RECORDS = 33 };
 
 /* Host memory that kernels write and read. missing[record * nRanks + peer]: the steps not done. */
