@@ -279,14 +279,14 @@ static ginResult_t connectRanks(ginEp_t ep, ginEp_t old, const struct epSizes *s
 	return epStartAnew(ep);
 }
 
-static ginResult_t open(ginEp_t ep, ginEp_t old, const ginEpConfig_t *config)
+static ginResult_t open(ginEp_t ep, ginResult_t mine, ginEp_t old, const ginEpConfig_t *config)
 {
 	struct epHello hello = {0};
 	struct epSizes sizes = {0};
 	uint32_t networked = 0;
 	ginResult_t result;
 
-	hello.result = (int32_t)begin(ep, config, &hello.networked);
+	hello.result = (int32_t)(mine ? mine : begin(ep, config, &hello.networked));
 	fillHello(ep, &hello);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
@@ -314,8 +314,12 @@ static ginResult_t close(ginEp_t ep)
 	return result;
 }
 
-/* `old` NULL, or the ep whose slab the new one takes. */
-static ginResult_t create(ginComm_t comm, ginEp_t old, const ginEpConfig_t *config, ginEp_t *out)
+/*
+ * `mine`: the result of this rank so far. `old` NULL, or the ep whose slab the new one takes. A
+ * rank with a wrong argument meets the others, which do not wait for it; without `comm` it cannot.
+ */
+static ginResult_t create(ginComm_t comm, ginResult_t mine, ginEp_t old,
+			  const ginEpConfig_t *config, ginEp_t *out)
 {
 	ginEp_t ep = calloc(1, sizeof(*ep));
 	int rank = 0, nRanks = 0;
@@ -324,14 +328,16 @@ static ginResult_t create(ginComm_t comm, ginEp_t old, const ginEpConfig_t *conf
 	if (!ep)
 		return epFail(ginErrorSystem, "no memory for an ep");
 	ep->comm = comm;
-	if (!comm || !out || ginCommRank(comm, &rank) || ginCommSize(comm, &nRanks) ||
+	if (!comm || ginCommRank(comm, &rank) || ginCommSize(comm, &nRanks) ||
 	    ginCommDevice(comm, &ep->device)) {
 		free(ep);
-		return epFail(ginErrorInvalidArgument, "comm or ep is NULL");
+		return epFail(ginErrorInvalidArgument, "comm is NULL");
 	}
 	ep->args.plan.rank = (uint32_t)rank;
 	ep->args.plan.nRanks = (uint32_t)nRanks;
-	if (!(result = open(ep, old, config))) {
+	if (!out)
+		mine = epFail(ginErrorInvalidArgument, "the place for the new ep is NULL");
+	if (!(result = open(ep, mine, old, config))) {
 		*out = ep;
 		return ginSuccess;
 	}
@@ -343,15 +349,16 @@ static ginResult_t create(ginComm_t comm, ginEp_t old, const ginEpConfig_t *conf
 
 ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *out)
 {
-	return create(comm, NULL, config, out);
+	return create(comm, ginSuccess, NULL, config, out);
 }
 
 ginResult_t ginEpShrink(ginEp_t ep, ginComm_t survivors, const ginEpConfig_t *config, ginEp_t *out)
 {
-	if (!ep)
-		return epFail(ginErrorInvalidArgument, "ep is NULL");
-	epFlush(ep); /* before another rank clears the memory: all meet in create() */
-	return create(survivors, ep, config, out);
+	ginResult_t mine = ep ? ginSuccess : epFail(ginErrorInvalidArgument, "ep is NULL");
+
+	if (ep)
+		epFlush(ep); /* before another rank clears the memory: all meet in create() */
+	return create(survivors, mine, ep, config, out);
 }
 
 ginResult_t ginEpDestroy(ginEp_t ep)

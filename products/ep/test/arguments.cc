@@ -342,6 +342,18 @@ static void disagreements(Rank &r)
 	EP_CHECK(ginEpDestroy(makeEp(r, good()))); /* the failures left nothing */
 }
 
+/* A pointer of one rank: the others do not wait for it. */
+static void pointers(Rank &r)
+{
+	ginEpConfig_t config = good();
+	ginEp_t ep = makeEp(r, config), next = nullptr;
+	fails(ginEpCreate(r.comm, &config, r.rank == 1 ? nullptr : &next), ginErrorInvalidArgument,
+	      "rank 1: the place for the new ep is NULL");
+	fails(ginEpShrink(r.rank == 1 ? nullptr : ep, r.comm, &config, &next),
+	      ginErrorInvalidArgument, "rank 1: ep is NULL");
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* On a communicator that has the window, or not, and in memory that is enough, or not. */
 static void shrinks(Rank &r, ginEp_t ep)
 {
@@ -369,6 +381,7 @@ static int run(const ginConfig_t *config)
 	rankOpen(r, config);
 	if (r.nRanks > 1) {
 		disagreements(r);
+		pointers(r);
 		rankClose(r);
 		return 0;
 	}
