@@ -117,7 +117,7 @@ OFI := $(if $(shell $(PKG_CONFIG) --exists libfabric 2>/dev/null && echo yes),$(
 # is no hwloc.
 tool-sources = $(wildcard tools/$(1)/*.c)
 tool-objects = $(patsubst tools/%.c,$(BUILD)/tools/obj/%.o,$(call tool-sources,$(1))) \
-	$(if $(filter gin_mlx5dump,$(1)),$(MLX5_OBJ))
+	$(if $(filter gin_mlx5dump,$(1)),$(MLX5_OBJ)) $(if $(filter gin_info,$(1)),$(BUILD)/bootstrap/launcher.o)
 TOOL_NAMES := $(sort $(foreach source,$(wildcard tools/*/*.c),$(notdir $(patsubst %/,%,$(dir $(source))))))
 HWLOC_TOOLS := $(foreach tool,$(TOOL_NAMES),\
 	$(if $(shell grep -l 'hwloc\.h' /dev/null $(wildcard tools/$(tool)/*.[ch])),$(tool)))

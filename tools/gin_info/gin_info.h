@@ -166,7 +166,10 @@ const char *sizeText(uint64_t bytes, char out[32]);
  */
 void *openPlugin(const char *file);
 
-/* The rank that the launcher gave this process, or 0. */
+/*
+ * The rank that the launcher gave this process. 0 also where variables contradict each other, as
+ * the library compares them: each process is then to print its error.
+ */
 int launchedRank(void);
 
 /* The lowest rank of the host of `rank`, which is the calling rank. */

@@ -10,6 +10,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "bootstrap/bootstrap.h"
+
 #define PLUGIN "libgin-pmix.so"
 
 /* The path of libgin.so, or "". */
@@ -159,13 +161,13 @@ static const char *launcherName(void)
 
 int launchedRank(void)
 {
-	static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID",
-					    "PMI_RANK", "RANK"};
+	const char *forced = getenv("GIN_BOOTSTRAP"), *pmix = getenv("PMIX_RANK");
+	char why[BOOTSTRAP_WHY];
+	int rank, nRanks;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (getenv(names[i]))
-			return atoi(getenv(names[i]));
-	return 0;
+	if (!launcherRank(forced ? forced : "", &rank, &nRanks, why))
+		return rank;
+	return pmix && getenv("PMIX_NAMESPACE") ? atoi(pmix) : 0;
 }
 
 static const char *bootstrapWhy(const char *bootstrap)
