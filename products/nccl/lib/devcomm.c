@@ -73,6 +73,48 @@ static ncclResult_t checkMultimem(const ncclDevCommRequirements_t *r)
 	return ncclSuccess;
 }
 
+static ncclResult_t checkCft(const ncclDevCommRequirements_t *r)
+{
+	if (r->cftCaps == NCCL_CFT_NONE && r->cftBarrierCount <= 0)
+		return ncclSuccess;
+	return ncclFail(ncclInvalidUsage,
+			"ncclDevCommCreate: cftCaps is %d and cftBarrierCount is %d: libgin has no "
+			"CFT, and cftSupport says so",
+			r->cftCaps, r->cftBarrierCount);
+}
+
+/* All pairs are connected, whatever the type. The arguments must name ranks nevertheless. */
+static ncclResult_t checkConnections(const struct ncclComm *comm,
+				     const ncclDevCommRequirements_t *r)
+{
+	const int type = (int)r->ginConnectionType;
+	const int stride = r->ginCustomStride, count = r->ginCustomArrayCount;
+
+	if (type < NCCL_GIN_CONNECTION_NONE || type > NCCL_GIN_CONNECTION_CUSTOM_ARRAY)
+		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: ginConnectionType is %d",
+				type);
+	if (type == NCCL_GIN_CONNECTION_CUSTOM_STRIDE && (stride < 1 || comm->nRanks % stride))
+		return ncclFail(
+			ncclInvalidArgument,
+			"ncclDevCommCreate: ginCustomStride is %d: must be a divisor of the "
+			"number of ranks, %d",
+			stride, comm->nRanks);
+	if (type != NCCL_GIN_CONNECTION_CUSTOM_ARRAY)
+		return ncclSuccess;
+	if (count < 0 || (count && !r->ginCustomArray))
+		return ncclFail(ncclInvalidArgument,
+				"ncclDevCommCreate: ginCustomArrayCount is %d, and ginCustomArray "
+				"is %s",
+				count, r->ginCustomArray ? "set" : "NULL");
+	for (int i = 0; i < count; i++)
+		if (r->ginCustomArray[i] < 0 || r->ginCustomArray[i] >= comm->nRanks)
+			return ncclFail(ncclInvalidArgument,
+					"ncclDevCommCreate: ginCustomArray[%d] is %d: must be 0 to "
+					"%d",
+					i, r->ginCustomArray[i], comm->nRanks - 1);
+	return ncclSuccess;
+}
+
 static ncclResult_t checkCounts(const ncclDevCommRequirements_t *r)
 {
 	if (r->lsaLLA2ABlockCount > 0)
@@ -86,12 +128,17 @@ static ncclResult_t checkCounts(const ncclDevCommRequirements_t *r)
 	return ncclSuccess;
 }
 
-static ncclResult_t checkRequirements(const ncclDevCommRequirements_t *r)
+static ncclResult_t checkRequirements(const struct ncclComm *comm,
+				      const ncclDevCommRequirements_t *r)
 {
 	ncclResult_t result = checkVersion(r);
 
 	if (result == ncclSuccess)
 		result = checkMultimem(r);
+	if (result == ncclSuccess)
+		result = checkCft(r);
+	if (result == ncclSuccess)
+		result = checkConnections(comm, r);
 	if (result == ncclSuccess)
 		result = checkCounts(r);
 	return result == ncclSuccess ? checkNetwork(r) : result;
@@ -264,7 +311,7 @@ static ncclResult_t makeWindow(ncclComm_t comm, struct plan *plan)
 	plan->dc.resourceWindow = (ncclWindow_t)(void *)window.table;
 	plan->dc.ginHandle =
 		(struct ncclGinGdakiGPUContext *)(void *)((char *)memory + plan->bufferBytes);
-	return ncclWindowNote(comm, memory, plan->dc.resourceWindow);
+	return ncclWindowNote(comm, memory, 0, plan->dc.resourceWindow);
 }
 
 /* Host threads have no clock of a GPU: a cycle is a nanosecond. */
@@ -314,7 +361,9 @@ static ncclResult_t runCreate(void *args)
 	if (result != ncclSuccess)
 		return result;
 	fillDevComm(a->comm, &plan);
-	result = makeWindow(a->comm, &plan);
+	plan.dc.windows = ncclWindowTables(a->comm);
+	result = plan.dc.windows ? makeWindow(a->comm, &plan)
+				 : ncclFail(ncclSystemError, "no memory");
 	if (result != ncclSuccess) {
 		ginDevCommDestroy(a->comm->gin, &plan.dc.gin);
 		return result;
@@ -335,7 +384,7 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const 
 				: !devComm ? "devComm"
 					   : "requirements");
 	args.requirements = completed(requirements);
-	if ((result = checkRequirements(&args.requirements)) != ncclSuccess)
+	if ((result = checkRequirements(comm, &args.requirements)) != ncclSuccess)
 		return result;
 	return ncclGroupDo(comm, runCreate, &args, sizeof(args));
 }

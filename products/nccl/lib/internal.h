@@ -22,6 +22,7 @@ struct ncclComm {
 	pthread_mutex_t lock; /* of the fields below */
 	struct ending *endings, **lastEnding;
 	struct collectives *collectives; /* NULL: none was called */
+	struct ginNcclWindows *windows;	 /* of window.c, under its lock; NULL: not needed yet */
 	ncclResult_t asyncError;
 };
 
@@ -79,13 +80,17 @@ ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending);
 ncclResult_t ncclEndKept(ncclComm_t comm);
 
 /*
- * window.c. A record for each window: of a program, and of the buffers of a device communicator.
- * ncclWindowsOf() gives the windows of `comm`, the newest first; the caller frees the array. NULL:
+ * window.c. A record for each window: of a program, and of the buffers of a device communicator,
+ * which kernels do not find: its `bytes` are 0. ncclWindowsOf() gives the windows of `comm`, the newest first; the caller frees the array. NULL:
  * no memory.
  */
-ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, ncclWindow_t window);
+ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow_t window);
 void ncclWindowForget(ncclWindow_t window);
 ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count);
+
+/* The tables for ncclFindWindow(), made by the first call; NULL: no memory. */
+const struct ginNcclWindows *ncclWindowTables(ncclComm_t comm);
+void ncclWindowTablesFree(ncclComm_t comm);
 
 /*
  * collective.c. Close waits for the streams of the communicator's collectives, GIN_TIMEOUT seconds

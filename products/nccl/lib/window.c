@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A window of this process: calls without a communicator find it here. */
 struct windowRecord {
@@ -10,7 +11,8 @@ struct windowRecord {
 	ncclWindow_t handle;
 	ncclComm_t comm;
 	char *ptr;
-	int isEnding; /* its ncclCommWindowDeregister() is kept for later */
+	uint64_t *known; /* the `bytes` of its entry in the table; NULL: there is none */
+	int isEnding;	 /* its ncclCommWindowDeregister() is kept for later */
 };
 
 static struct windowRecord *windows;
@@ -41,6 +43,8 @@ void ncclWindowForget(ncclWindow_t handle)
 	struct windowRecord **at = linkOf(handle), *w = *at;
 	if (w)
 		*at = w->next;
+	if (w && w->known)
+		*w->known = 0;
 	pthread_mutex_unlock(&lock);
 	free(w);
 }
@@ -140,18 +144,87 @@ struct registerArgs {
 	ncclWindow_t *out;
 };
 
-ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, ncclWindow_t handle)
+static struct ginNcclWindows *newTable(ncclComm_t comm)
+{
+	struct ginNcclWindows *made = NULL;
+
+	if (ginMemAllocHost(comm->gin, sizeof(*made), (void **)&made) == ginSuccess)
+		memset(made, 0, sizeof(*made));
+	return made;
+}
+
+/* The caller holds the lock. */
+static struct ginNcclWindows *tablesOf(ncclComm_t comm)
+{
+	if (!comm->windows)
+		comm->windows = newTable(comm);
+	return comm->windows;
+}
+
+const struct ginNcclWindows *ncclWindowTables(ncclComm_t comm)
+{
+	pthread_mutex_lock(&lock);
+	const struct ginNcclWindows *tables = tablesOf(comm);
+	pthread_mutex_unlock(&lock);
+	return tables;
+}
+
+void ncclWindowTablesFree(ncclComm_t comm)
+{
+	struct ginNcclWindows *next;
+
+	for (struct ginNcclWindows *t = comm->windows; t; t = next) {
+		next = (struct ginNcclWindows *)(uintptr_t)t->next;
+		ginMemFree(comm->gin, t);
+	}
+}
+
+/* A free entry in a table; the caller holds the lock. */
+static uint64_t findFree(const struct ginNcclWindows *t)
+{
+	uint64_t i = 0;
+
+	while (i < t->used && t->entry[i].bytes)
+		i++;
+	return i;
+}
+
+/* Makes the window known to kernels. NULL: no memory. The caller holds the lock. */
+static uint64_t *enter(ncclComm_t comm, const void *ptr, size_t bytes, ncclWindow_t handle)
+{
+	struct ginNcclWindows *t = tablesOf(comm);
+	uint64_t i = t ? findFree(t) : 0;
+
+	while (t && i == GIN_NCCL_WINDOWS) {
+		if (!t->next)
+			t->next = newTable(comm);
+		t = (struct ginNcclWindows *)(uintptr_t)t->next;
+		i = t ? findFree(t) : 0;
+	}
+	if (!t)
+		return NULL;
+	t->entry[i].address = (uintptr_t)ptr;
+	t->entry[i].window = handle;
+	t->entry[i].bytes = bytes;
+	if (i == t->used)
+		t->used++;
+	return &t->entry[i].bytes;
+}
+
+ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow_t handle)
 {
 	struct windowRecord *w = malloc(sizeof(*w));
 
 	if (!w)
 		return ncclFail(ncclSystemError, "no memory");
-	*w = (struct windowRecord){NULL, handle, comm, ptr, 0};
+	*w = (struct windowRecord){.handle = handle, .comm = comm, .ptr = ptr};
 	pthread_mutex_lock(&lock);
+	if (bytes)
+		w->known = enter(comm, ptr, bytes, handle);
 	w->next = windows;
 	windows = w;
 	pthread_mutex_unlock(&lock);
-	return ncclSuccess;
+	return bytes && !w->known ? ncclFail(ncclSystemError, "no memory") : ncclSuccess;
 }
 
 static ncclResult_t runRegister(void *args)
@@ -164,7 +237,7 @@ static ncclResult_t runRegister(void *args)
 		result = ncclFromGin(ginWindowRegister(a->comm->gin, a->ptr, a->bytes, 0, &window));
 	if (result != ncclSuccess)
 		return result;
-	result = ncclWindowNote(a->comm, a->ptr, (ncclWindow_t)(void *)window.table);
+	result = ncclWindowNote(a->comm, a->ptr, a->bytes, (ncclWindow_t)(void *)window.table);
 	if (result == ncclSuccess)
 		*a->out = (ncclWindow_t)(void *)window.table;
 	return result;

@@ -133,6 +133,21 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
+typedef enum {
+	ncclHostCftDefault = NCCL_CONFIG_UNDEF_INT,
+	ncclHostCftEnable = 1,
+	ncclHostCftDisable = 2,
+	ncclHostCftFallback = 3
+} ncclHostCftMode_t;
+
+typedef enum {
+	ncclNvlsHostModeDefault = NCCL_CONFIG_UNDEF_INT,
+	ncclNvlsHostModeEnable = 0,
+	ncclNvlsHostModeDisableTransport = 1,
+	ncclNvlsHostModeDisableSymmetricMultimem = 2,
+	ncclNvlsHostModeDisable = INT_MAX
+} ncclNvlsHostMode_t;
+
 /*
  * `trafficClass` is the initial value for device communicators; a split or shrunk communicator
  * without one inherits it. Other fields change nothing; `blocking` 0 is treated as 1.
@@ -159,6 +174,11 @@ typedef struct ncclConfig {
 	int numRmaCtx;
 	int maxP2pPeers;
 	int graphStreamOrdering;
+	int launchOrderImplicit;
+	int numRmaSig;
+	int rmaEagerInit;
+	int hostCftMode;
+	int nvlsHostMode;
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                                    \
@@ -169,7 +189,9 @@ typedef struct ncclConfig {
 			NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,       \
 			NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,       \
 			NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,       \
-			NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                               \
+			NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,       \
+			NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,       \
+			NCCL_CONFIG_UNDEF_INT                                                      \
 	}
 
 /* ncclWaitSignal()'s list. */

@@ -72,6 +72,21 @@ struct ncclGinGdakiGPUContext {
 };
 
 /*
+ * The windows of this rank in its communicator, for ncclFindWindow(): entries that kernels read and
+ * the CPU writes, in pinned memory.
+ */
+#define GIN_NCCL_WINDOWS 169
+struct ginNcclWindows {
+	const struct ginNcclWindows *next;
+	uint64_t used; /* entries from here on are free */
+	struct {
+		uint64_t address;
+		uint64_t bytes; /* 0: a free entry */
+		ncclWindow_t window;
+	} entry[GIN_NCCL_WINDOWS];
+};
+
+/*
  * What kernels use. Trivially copyable; passed by value or kept in any memory that kernels load.
  * Programs may use the counts, ranks and barrier handles.
  */
@@ -84,7 +99,8 @@ typedef struct ncclDevComm {
 	ncclGinBarrierHandle_t railGinBarrier, worldGinBarrier;
 	ncclGinBarrierHandle_t hybridRailGinBarrier, hybridWorldGinBarrier;
 	ncclMultimemHandle_t lsaMultimem;
-	ncclWindow_t resourceWindow; /* NULL: no resource buffers were required */
+	ncclWindow_t resourceWindow;
+	const struct ginNcclWindows *windows;
 	struct ncclGinGdakiGPUContext *ginHandle;
 	uint32_t nanosecondsPer1024Cycles; /* of the GPU's clock, for timeouts */
 	uint32_t pad;
@@ -95,7 +111,8 @@ typedef enum {
 	NCCL_GIN_CONNECTION_NONE,
 	NCCL_GIN_CONNECTION_FULL,
 	NCCL_GIN_CONNECTION_RAIL,
-	NCCL_GIN_CONNECTION_CUSTOM_STRIDE
+	NCCL_GIN_CONNECTION_CUSTOM_STRIDE,
+	NCCL_GIN_CONNECTION_CUSTOM_ARRAY
 } ncclGinConnectionType_t;
 
 typedef enum {
@@ -103,10 +120,14 @@ typedef enum {
 	NCCL_GIN_TYPE_PROXY = 2,
 	NCCL_GIN_TYPE_GDAKI = 3,
 	NCCL_GIN_TYPE_GPI = 4,
-	NCCL_GIN_TYPE_EFA_GDA = 5
+	NCCL_GIN_TYPE_EFA_GDA = 5,
+	NCCL_GIN_MAX_TYPES = 6
 } ncclGinType_t;
 
 #define NCCL_GIN_TYPES 64 /* entries of ncclCommProperties.ginSupport */
+
+/* Bits of `cftCaps`. */
+typedef enum { NCCL_CFT_NONE = 0, NCCL_CFT = 1, NCCL_CFT_MULTIMEM = 2 } ncclCftCap_t;
 
 typedef struct ncclDevResourceRequirements ncclDevResourceRequirements_t;
 typedef struct ncclTeamRequirements ncclTeamRequirements_t;
@@ -114,7 +135,7 @@ typedef struct ncclTeamRequirements ncclTeamRequirements_t;
 /*
  * The requirements of a device communicator. Equal on all ranks. libgin connects all pairs of
  * ranks, gives the number of contexts that was asked for, and always orders strong signals and
- * signals at offsets: fields about these are accepted and ignored. `lsaMultimem` is refused.
+ * signals at offsets: fields about these are accepted and ignored. `lsaMultimem` and CFT are refused.
  */
 typedef struct ncclDevCommRequirements {
 	size_t size;
@@ -139,9 +160,13 @@ typedef struct ncclDevCommRequirements {
 	int worldGinBarrierCount;
 	bool ginStrongSignalsRequired;
 	bool ginVaSignalsRequired;
-	ncclGinType_t ginType;
 	int ginCustomStride;
+	ncclGinType_t ginType;
 	bool useRuntimeVersion;
+	int cftCaps; /* ncclCftCap_t */
+	int cftBarrierCount;
+	const int *ginCustomArray; /* ranks */
+	int ginCustomArrayCount;
 	uint64_t ginRoutes;    /* libgin's own: the routes for which the kernels have code */
 	uint32_t ginDeviceAbi; /* libgin's own: the layouts that the kernels know */
 } ncclDevCommRequirements_t;
@@ -150,8 +175,9 @@ typedef struct ncclDevCommRequirements {
 	{                                                                                          \
 		sizeof(ncclDevCommRequirements_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NULL, NULL,  \
 			false, 0, 0, 0, 0, 0, false, 4, 0, 0, NCCL_GIN_CONNECTION_NONE, false, 0,  \
-			NCCL_CONFIG_UNDEF_INT, 0, true, true, NCCL_GIN_TYPE_NONE, 0, false,        \
-			GIN_NCCL_ROUTES_OF(NCCL_GIN_BACKEND_MASK_ALL), GIN_DEVICE_ABI              \
+			NCCL_CONFIG_UNDEF_INT, 0, true, true, 1, NCCL_GIN_TYPE_NONE, false,        \
+			NCCL_CFT_NONE, 0, NULL, 0, GIN_NCCL_ROUTES_OF(NCCL_GIN_BACKEND_MASK_ALL),  \
+			GIN_DEVICE_ABI                                                             \
 	}
 
 /*
@@ -200,13 +226,16 @@ typedef struct ncclCommProperties {
 	ncclGinConnectionType_t ginConnectionType;
 	bool ginSupport[NCCL_GIN_TYPES];
 	size_t devCommRuntimeVersionSize;
+	bool cftSupport;
+	bool cftMulticastSupport;
+	bool cftCountedSupport;
 } ncclCommProperties_t;
 
 #define NCCL_COMM_PROPERTIES_INITIALIZER                                                           \
 	{                                                                                          \
 		sizeof(ncclCommProperties_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, 0, 0, 0, 0,       \
 			false, false, NCCL_GIN_TYPE_NONE, 0, false, NCCL_GIN_TYPE_NONE, 0, 0,      \
-			NCCL_GIN_CONNECTION_NONE, {false}, 0                                       \
+			NCCL_GIN_CONNECTION_NONE, {false}, 0, false, false, false                  \
 	}
 
 GIN_NCCL_CALL(CommQueryProperties, (ncclComm_t comm, ncclCommProperties_t *properties));

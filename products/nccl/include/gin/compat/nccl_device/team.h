@@ -160,6 +160,28 @@ GIN_FN void *ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer)
 	return ginNcclLoad(domain + ~static_cast<int64_t>(lsaPeer)) + offset;
 }
 
+/* Can this rank's kernels load and store parts of world rank `peer`? */
+GIN_FN bool ncclDevCommCanGetPeerPointer(ncclDevComm const &dc, int peer)
+{
+	return ginNcclAddress(dc.resourceWindow, peer) != nullptr;
+}
+
+/*
+ * The window of this rank that has the address, or NULL. Each thread searches for itself; the table
+ * is in host memory, so a kernel does it once.
+ */
+template <class Coop>
+GIN_FN ncclWindow_t ncclFindWindow(Coop, ncclDevComm const &dc, void const *address)
+{
+	const uint64_t wanted = reinterpret_cast<uint64_t>(address);
+
+	for (const struct ginNcclWindows *w = dc.windows; w; w = w->next)
+		for (uint64_t i = 0; i < w->used; i++)
+			if (wanted - w->entry[i].address < w->entry[i].bytes)
+				return w->entry[i].window;
+	return nullptr;
+}
+
 GIN_FN void *ncclGetMultimemPointer(ncclWindow_t, size_t, ncclMultimemHandle_t)
 {
 	return nullptr;
