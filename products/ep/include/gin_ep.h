@@ -48,8 +48,8 @@ typedef struct ginEpTensor {
 } ginEpTensor_t;
 
 /* ginEpConfig_t.modes, ginEpDispatchArgs_t.mode */
-#define GIN_EP_LL 1u /* low latency: 1 to some hundred tokens of a rank */
-#define GIN_EP_HT 2u /* high throughput: ginErrorUnsupported in this version */
+#define GIN_EP_LL 1u /* low latency, 1 to some hundred tokens of a rank: ginEpDispatch() */
+#define GIN_EP_HT 2u /* high throughput, thousands of tokens: ginEpHtDispatch() */
 
 /* ginEpConfig_t.rowTypes, ginEpDispatchArgs_t.rows: elements of the rows that dispatch sends */
 #define GIN_EP_ROWS_BF16 1u
@@ -88,12 +88,12 @@ typedef struct ginEpTensor {
 #define GIN_EP_MAX_RANKS 1024u
 
 /*
- * The configuration of an ep. All fields but timeout, onLost, maxSms and sendBuffer are equal on
- * all ranks.
+ * The configuration of an ep. All fields but timeout, onLost, maxSms, htSms and sendBuffer are
+ * equal on all ranks.
  */
 typedef struct ginEpConfig {
 	size_t size;	  /* sizeof(ginEpConfig_t) */
-	uint32_t modes;	  /* GIN_EP_LL */
+	uint32_t modes;	  /* GIN_EP_LL or GIN_EP_HT; for both, make two eps */
 	uint32_t experts; /* of all ranks, at most GIN_EP_MAX_EXPERTS */
 	/*
 	 * [nRanks + 1]: rank r has the experts firstExpert[r] to firstExpert[r + 1] - 1. NULL: as
@@ -102,9 +102,9 @@ typedef struct ginEpConfig {
 	const uint32_t *firstExpert;
 	uint32_t topk;	       /* most experts of a token, 1 to GIN_EP_MAX_TOPK */
 	uint32_t hidden;       /* most elements of a row, a multiple of 16 */
-	uint32_t maxTokens;    /* most tokens of a rank in one LL dispatch */
-	uint32_t htTokens;     /* 0 */
-	uint32_t htRecvTokens; /* 0 */
+	uint32_t maxTokens;    /* LL: most tokens of a rank in one dispatch */
+	uint32_t htTokens;     /* HT: most tokens of a rank in one dispatch; else 0 */
+	uint32_t htRecvTokens; /* HT: rows of the pool; 0: nRanks * htTokens, which is enough */
 	uint32_t rowTypes;     /* GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8: which rows will be sent */
 	uint32_t reduce;     /* GIN_EP_REDUCE_RANK, or GIN_EP_REDUCE_NONE: both kinds of combine */
 	uint32_t contexts;   /* of the device communicator; 0: chosen */
@@ -112,13 +112,17 @@ typedef struct ginEpConfig {
 	uint64_t timeout;    /* nanoseconds that a call waits for a rank; 0: no limit */
 	uint32_t onLost;     /* GIN_EP_LOST_ERROR or GIN_EP_LOST_MASK */
 	uint32_t sendBuffer; /* 1: memory for ginEpSendBuffer(); 0: none */
+	uint32_t htRowBytes; /* HT: most bytes of a row, a multiple of 16; 0: 2 * hidden */
+	uint32_t htScaleBytes; /* HT: most bytes of a row's scales; 0: 4 * ceil(hidden / 128) */
+	uint32_t htSms;	       /* HT: thread blocks of dispatch and combine; 0: chosen */
+	uint32_t pad;	       /* 0 */
 } ginEpConfig_t;
 
 #define GIN_EP_CONFIG_INIT                                                                         \
 	{                                                                                          \
 		sizeof(ginEpConfig_t), GIN_EP_LL, 0, NULL, 8, 0, 128, 0, 0,                        \
 			GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8, GIN_EP_REDUCE_NONE, 0, 0,               \
-			100000000000ull, GIN_EP_LOST_ERROR, 0                                      \
+			100000000000ull, GIN_EP_LOST_ERROR, 0, 0, 0, 0, 0                          \
 	}
 
 /* An ep, seen from this rank. */
@@ -136,11 +140,12 @@ typedef struct ginEpInfo {
 	uint64_t handleBytes;		  /* device memory of a handle, aligned to 16 bytes */
 	uint64_t bytes;			  /* device memory that the ep has taken */
 	char kernels[32];		  /* "host threads", or the architecture: "sm_90" */
+	uint32_t htTokens, htRecvTokens;  /* of the configuration, as chosen; 0 without GIN_EP_HT */
 } ginEpInfo_t;
 
 #define GIN_EP_INFO_INIT                                                                           \
 	{                                                                                          \
-		sizeof(ginEpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ""                  \
+		sizeof(ginEpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", 0, 0            \
 	}
 
 /*
@@ -243,7 +248,7 @@ typedef struct ginEpDispatchArgs {
  * has not been received gets ginErrorInvalidUsage. `rows`, H and K are equal on all ranks, T
  * is not. A rank without tokens calls with T = 0, with data or NULL.
  *
- * ginErrorInvalidArgument; ginErrorInvalidUsage; ginErrorUnsupported (GIN_EP_HT); ginErrorCuda; the
+ * ginErrorInvalidArgument; ginErrorInvalidUsage: the ep is of GIN_EP_HT; ginErrorCuda; the
  * result of the first kernel that failed, until ginEpReset(): see ginEpGetAsyncError().
  */
 ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream);
@@ -315,6 +320,186 @@ ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *strea
 ginResult_t ginEpSendBuffer(ginEp_t ep, uint32_t layout, ginEpTensor_t *x);
 
 /*
+ * High throughput: thousands of tokens of a rank, one row for each (token, rank). The calls of a
+ * layer, in order:
+ *
+ *	ginEpHtLayout()    which ranks get a token, from its experts; on this rank alone
+ *	ginEpHtNotify()    the ranks exchange counts; the handle knows the place of every row
+ *	ginEpHtCounts()    the CPU learns how many rows come; or recvX has room for the most rows
+ *	ginEpHtDispatch()  rows go to their places, ordered by (source rank, token)
+ *	ginEpHtCombine()   out[t] = bias + the rows of token t, ranks ascending, rounded once
+ *
+ * Letters: R ranks, E experts, L experts of this rank, T tokens of this rank, K experts of a token,
+ * n rows that this rank receives. Tensors are contiguous unless their comment says otherwise. All
+ * calls of one ep go to one stream, or to streams that wait for each other. A handle serves any
+ * number of dispatches and combines, in any order; its memory is the caller's.
+ */
+#define GIN_EP_HT_MAX_RANKS 128u
+#define GIN_EP_HT_MAX_TOKENS (1u << 22)
+
+typedef struct ginEpHtLayoutArgs {
+	size_t size;	  /* sizeof(ginEpHtLayoutArgs_t) */
+	uint32_t experts; /* E, spread as evenly as possible: the first ranks have one more */
+	uint32_t pad;
+	ginEpTensor_t topkIdx;	       /* [T][K] int32 or int64; -1, or out of range: none */
+	ginEpTensor_t tokensPerRank;   /* [R] int32 */
+	ginEpTensor_t tokensPerExpert; /* [E] int32 */
+	ginEpTensor_t isTokenInRank;   /* [T][R] of one byte, 0 or 1 */
+} ginEpHtLayoutArgs_t;
+
+#define GIN_EP_HT_LAYOUT_ARGS_INIT                                                                 \
+	{                                                                                          \
+		sizeof(ginEpHtLayoutArgs_t), 0, 0, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,             \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR                                         \
+	}
+
+/*
+ * ginEpHtLayout - count the tokens of each rank and each expert
+ *
+ * Of this rank alone; needs no ep. A token counts once for each rank. Enqueues a kernel.
+ * ginErrorInvalidArgument; ginErrorUnsupported: no kernels for the GPU; ginErrorCuda.
+ */
+ginResult_t ginEpHtLayout(ginComm_t comm, const ginEpHtLayoutArgs_t *args, void *stream);
+
+/* ginEpHtHandleBytes - device memory of a handle for `tokens` tokens of this rank. Any thread. */
+ginResult_t ginEpHtHandleBytes(ginEp_t ep, uint32_t tokens, uint64_t *bytes);
+
+typedef struct ginEpHtNotifyArgs {
+	size_t size;		  /* sizeof(ginEpHtNotifyArgs_t) */
+	uint32_t expertAlignment; /* counts of experts are rounded up to its multiples; 0: 1 */
+	uint32_t pad;
+	void *handle; /* ginEpHtHandleBytes() of device memory, aligned to 16 bytes; written */
+	ginEpTensor_t isTokenInRank;   /* [T][R] of one byte: which rank gets a row of a token */
+	ginEpTensor_t tokensPerExpert; /* [E] int32: items of each expert */
+	/* [R][R] int32, or none: [s][r]: rows that the ranks 0 to s send to rank r */
+	ginEpTensor_t rankPrefix;
+	ginEpTensor_t recvCounts; /* [1 + L] int32, or none: n, and the items of each own expert */
+} ginEpHtNotifyArgs_t;
+
+#define GIN_EP_HT_NOTIFY_ARGS_INIT                                                                 \
+	{                                                                                          \
+		sizeof(ginEpHtNotifyArgs_t), 1, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,       \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR                                         \
+	}
+
+/*
+ * ginEpHtNotify - exchange counts, and make a handle
+ *
+ * Collective. Enqueues a kernel. *ticket, if `ticket` is not NULL, becomes the number with which
+ * ginEpHtCounts() gets the counts; the counts of the last eight tickets are kept. Give no ticket
+ * in a graph that is replayed.
+ */
+ginResult_t ginEpHtNotify(ginEp_t ep, const ginEpHtNotifyArgs_t *args, void *stream,
+			  uint32_t *ticket);
+
+typedef struct ginEpHtCounts {
+	size_t size;	     /* sizeof(ginEpHtCounts_t), set by the caller */
+	uint32_t rows;	     /* n */
+	uint32_t mostRows;   /* of any rank: equal on all ranks */
+	uint32_t *perExpert; /* NULL, or [L], set by the caller: rounded up to the alignment */
+} ginEpHtCounts_t;
+
+#define GIN_EP_HT_COUNTS_INIT                                                                      \
+	{                                                                                          \
+		sizeof(ginEpHtCounts_t), 0, 0, NULL                                                \
+	}
+
+/*
+ * ginEpHtCounts - wait on the CPU for the counts of a ticket
+ *
+ * Any thread, but not during ginEpHtNotify(). Fails with ginErrorTimeout after `timeout`
+ * nanoseconds (0: no limit), at once if a kernel of the ep has failed, and with
+ * ginErrorInvalidUsage for a ticket whose counts are not kept.
+ */
+ginResult_t ginEpHtCounts(ginEp_t ep, uint32_t ticket, uint64_t timeout, ginEpHtCounts_t *counts);
+
+typedef struct ginEpHtDispatchArgs {
+	size_t size;  /* sizeof(ginEpHtDispatchArgs_t) */
+	uint32_t sms; /* most thread blocks; 0: config.htSms. May differ between ranks and calls */
+	uint32_t pad;
+	void *handle;
+	/*
+	 * [T][H], elements of 1, 2 or 4 bytes; a row is contiguous, its bytes and its stride are
+	 * multiples of 16.
+	 */
+	ginEpTensor_t x;
+	ginEpTensor_t scales;	   /* [T][S] of 4 bytes, any strides; or none */
+	ginEpTensor_t topkIdx;	   /* [T][K] int32 or int64; or none */
+	ginEpTensor_t topkWeights; /* [T][K] f32, with topkIdx; or none */
+	/*
+	 * Room for n rows at least; more rows are left alone, but recvTopkIdx becomes -1 there.
+	 * recvX: [m][H] of x's type, m >= n; ginEpHtPool() saves a copy.
+	 */
+	ginEpTensor_t recvX;
+	ginEpTensor_t recvScales; /* [m][S], with scales */
+	ginEpTensor_t
+		recvTopkIdx; /* [m][K] of topkIdx's type: the expert's number at this rank, or -1 */
+	ginEpTensor_t recvTopkWeights; /* [m][K] f32; 0 where recvTopkIdx is -1 */
+	ginEpTensor_t srcInfo;	       /* [m] int32: the token's number at its rank; or none */
+} ginEpHtDispatchArgs_t;
+
+#define GIN_EP_HT_DISPATCH_ARGS_INIT                                                               \
+	{                                                                                          \
+		sizeof(ginEpHtDispatchArgs_t), 0, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,     \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR                       \
+	}
+
+/*
+ * ginEpHtDispatch - send rows to the ranks of their tokens
+ *
+ * Collective, with handles of one ginEpHtNotify(). Row and scale bytes and K are equal on all
+ * ranks. Bytes are moved unchanged. Enqueues a kernel, which fails where n is larger than m, or
+ * than config.htRecvTokens: see ginEpGetAsyncError().
+ */
+ginResult_t ginEpHtDispatch(ginEp_t ep, const ginEpHtDispatchArgs_t *args, void *stream);
+
+typedef struct ginEpHtCombineArgs {
+	size_t size;  /* sizeof(ginEpHtCombineArgs_t) */
+	uint32_t sms; /* as in ginEpHtDispatchArgs_t */
+	uint32_t pad;
+	void *handle;
+	ginEpTensor_t x;	   /* [m][H] bf16, m >= n: a row for each received row */
+	ginEpTensor_t topkWeights; /* [m][K] f32; or none */
+	ginEpTensor_t bias[2];	   /* [T][H] bf16; or none */
+	ginEpTensor_t out;	   /* [T][H] bf16; the stride of a row is a multiple of 16 bytes */
+	ginEpTensor_t outWeights;  /* [T][K] f32, with topkWeights: their sums */
+} ginEpHtCombineArgs_t;
+
+#define GIN_EP_HT_COMBINE_ARGS_INIT                                                                \
+	{                                                                                          \
+		sizeof(ginEpHtCombineArgs_t), 0, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,      \
+			{GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR}, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR   \
+	}
+
+/*
+ * ginEpHtCombine - add the rows of each token at its rank
+ *
+ * Collective, with handles of one ginEpHtNotify(). out[t] is the sum of bias[0][t], bias[1][t] and
+ * the rows of token t, in this order, ranks ascending, in float, rounded once to bf16. Enqueues a
+ * kernel.
+ */
+ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *stream);
+
+/*
+ * ginEpHtPool - the memory into which other ranks store rows
+ *
+ * recvX there saves dispatch a copy of each row, x there saves combine one. *base is aligned to 256
+ * bytes and has config.htRecvTokens rows of config.htRowBytes; a tensor has to begin at *base. The
+ * next dispatch or combine that uses other tensors overwrites it, and so does ginEpHtGrow().
+ */
+ginResult_t ginEpHtPool(ginEp_t ep, void **base, uint64_t *bytes);
+
+/*
+ * ginEpHtGrow - a pool of `rows` rows, which is larger
+ *
+ * Collective, with equal `rows`: ginEpHtCounts_t.mostRows lets all ranks decide alike. No kernel of
+ * the ep may run on the calling rank. Handles stay valid; epochs begin anew. If the call fails the
+ * ep can only be destroyed.
+ */
+ginResult_t ginEpHtGrow(ginEp_t ep, uint32_t rows);
+
+/*
  * ginEpMaskQuery - which ranks did not answer, and which ranks are left out
  *
  * Any thread, also while kernels run. Each array has nRanks entries, 0 or 1, or is NULL.
@@ -341,7 +526,10 @@ enum ginEpCall {
 	ginEpCallDispatchSend = 1,
 	ginEpCallDispatchRecv = 2,
 	ginEpCallCombineSend = 3,
-	ginEpCallCombineRecv = 4
+	ginEpCallCombineRecv = 4,
+	ginEpCallHtNotify = 5,
+	ginEpCallHtDispatch = 6,
+	ginEpCallHtCombine = 7
 };
 
 /* The first failure of a kernel of this rank. */

@@ -21,6 +21,7 @@
 
 #include "gin/core/abi.h"
 
+#include "ht_args.h"
 #include "variants.h"
 
 /*
@@ -113,7 +114,8 @@ struct epState {
 	uint32_t recordClaim; /* set by the thread that writes the record */
 	uint32_t epoch[2];    /* of the next dispatch send, combine send; one load has all four */
 	uint32_t ticket[8];   /* [call][half]: blocks that have ended */
-	uint32_t pad[4];
+	uint32_t notified;    /* epoch of the next notify */
+	uint32_t pad[3];
 };
 
 /* Host memory that kernels write: the record; then observed[nRanks] and masked[nRanks]. */
@@ -144,6 +146,7 @@ struct epPlan {
 	uint32_t listed;		   /* items in `list` */
 	uint64_t timeout;		   /* nanoseconds */
 	uint64_t rowsAt, partsAt, countsAt, marksAt, verdictsAt; /* offsets in the slab */
+	uint64_t wordsAt, wordBytes; /* all regions of words: zero at the start */
 	uint64_t stagedRowsAt, stagedPartsAt, stagedCountsAt, stagedMarkAt;
 	uint64_t itemPartsAt; /* offset in a handle of epItemParts */
 	ginWindow_t slab;
@@ -209,7 +212,10 @@ struct epCallArgs {
 struct epArgs {
 	ginDevComm dc;
 	struct epPlan plan;
-	struct epCallArgs call;
+	union {
+		struct epCallArgs call;
+		struct epHtArgs ht;
+	};
 };
 
 #ifdef __cplusplus

@@ -65,6 +65,48 @@ template <class Test> GIN_FN uint32_t epCount(uint32_t end, Test test)
 #endif
 }
 
+/* Sums, votes and values of a team, by all its threads; with one thread they are its own. */
+GIN_FN uint32_t epTeamSum(uint32_t value)
+{
+#if GIN_ON_GPU
+	return __reduce_add_sync(0xffffffffu, value);
+#else
+	return value;
+#endif
+}
+
+/* The sum of the threads up to the calling one. */
+GIN_FN uint32_t epTeamScan(uint32_t value)
+{
+#if GIN_ON_GPU
+	EP_UNROLL
+	for (uint32_t step = 1; step < 32; step *= 2) {
+		const uint32_t before = __shfl_up_sync(0xffffffffu, value, step);
+		value += ginLane() >= step ? before : 0;
+	}
+#endif
+	return value;
+}
+
+GIN_FN bool epTeamAll(bool mine)
+{
+#if GIN_ON_GPU
+	return __all_sync(0xffffffffu, mine);
+#else
+	return mine;
+#endif
+}
+
+/* The value of the team's first thread. */
+GIN_FN uint32_t epTeamOfFirst(uint32_t value)
+{
+#if GIN_ON_GPU
+	return __shfl_sync(0xffffffffu, value, 0);
+#else
+	return value;
+#endif
+}
+
 /* A word of scratch that several threads of the block add to. */
 GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
 {
@@ -89,6 +131,8 @@ public:
 	    : args(a), plan(a.plan), call(a.call), scratch(shared), plain(isPlain)
 	{
 	}
+
+	static constexpr uint32_t perSm = 2; /* blocks of an SM, at least */
 
 	/* Of a kernel that uses no scratch. */
 	GIN_FN static size_t scratchBytes(const epPlan &) { return 0; }

@@ -66,7 +66,7 @@ private:
 };
 
 /*
- * Zeroes signals, count words, tags, marks, verdicts, the state and the record. No other kernel
+ * Zeroes signals, words, tags, the state and the record. No other kernel
  * runs, and no signal is in flight, on any rank.
  */
 class EpReset : public EpBlock
@@ -81,11 +81,8 @@ public:
 			GIN_NO_UNROLL
 		for (uint32_t id = first(); id < args.dc.signals; id += all())
 			gin<false>(l).resetSignal(id);
-		const size_t words = 2ull * ranks() * (1 + plan.mostLocal);
-		clear(plan.own + plan.countsAt, words * sizeof(uint64_t));
+		clear(plan.own + plan.wordsAt, plan.wordBytes);
 		clearTags();
-		clear(plan.own + plan.marksAt, 1ull * ranks() * sizeof(uint64_t));
-		clear(plan.own + plan.verdictsAt, 2ull * ranks() * sizeof(uint64_t));
 		clear(reinterpret_cast<char *>(plan.state), plan.stateBytes);
 		GIN_NO_UNROLL
 		for (uint32_t r = first(); r < ranks(); r += all()) {

@@ -16,7 +16,8 @@ extern __shared__ __align__(16) char epShared[];
 #define EP_ENTRY(name, function, ...)                                                              \
 	namespace gin_ep::name                                                                     \
 	{                                                                                          \
-	__global__ void __launch_bounds__(512, 2) function(const __grid_constant__ epArgs args)    \
+	__global__ void __launch_bounds__(512, __VA_ARGS__::perSm)                                 \
+		function(const __grid_constant__ epArgs args)                                      \
 	{                                                                                          \
 		epRun<__VA_ARGS__>(args, epShared);                                                \
 	}                                                                                          \

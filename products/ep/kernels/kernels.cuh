@@ -12,6 +12,9 @@
 #include "control.cuh"
 #include "dispatch_recv.cuh"
 #include "dispatch_send.cuh"
+#include "ht_combine.cuh"
+#include "ht_dispatch.cuh"
+#include "ht_notify.cuh"
 
 /*
  * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are

@@ -129,6 +129,58 @@ GIN_FN uint32_t *epTicketOf(const epPlan &plan, uint32_t number, uint32_t half)
 	return &plan.state->ticket[(number - 1) * 2 + half];
 }
 
+/* High throughput: words, by their index in a region of the slab. */
+GIN_FN size_t epHtPlaceAt(const epPlan &plan, const epHtPlan &ht, uint32_t which, uint32_t peer)
+{
+	return ht.placeAt + (which * plan.nRanks + peer) * 2 * sizeof(uint64_t);
+}
+
+GIN_FN size_t epHtDoneAt(const epHtPlan &ht, uint32_t source, uint32_t unit)
+{
+	return ht.doneAt + (size_t{source} * ht.units + unit) * sizeof(uint64_t);
+}
+
+GIN_FN size_t epHtReadyAt(const epHtPlan &ht, uint32_t holder, uint32_t chunk)
+{
+	return ht.readyAt + (size_t{holder} * ht.chunks + chunk) * sizeof(uint64_t);
+}
+
+GIN_FN size_t epHtPulledAt(const epHtPlan &ht, uint32_t source)
+{
+	return ht.pulledAt + source * sizeof(uint64_t);
+}
+
+/* The count line of a source: [half][source][1 + ranks + most experts]. */
+GIN_FN size_t epHtCountAt(const epPlan &plan, uint32_t half, uint32_t source, uint32_t word)
+{
+	const size_t line = size_t{half} * plan.nRanks + source;
+	return plan.countsAt +
+	       (line * (1 + plan.nRanks + plan.mostLocal) + word) * sizeof(uint64_t);
+}
+
+/* Parts of a handle. */
+GIN_FN uint32_t *epHtTokensOf(epHtHandle *handle)
+{
+	return reinterpret_cast<uint32_t *>(handle + 1);
+}
+
+GIN_FN uint32_t *epHtStartOf(const epPlan &plan, epHtHandle *handle)
+{
+	return epHtTokensOf(handle) + plan.nRanks;
+}
+
+GIN_FN uint32_t *epHtRowsOf(const epPlan &plan, epHtHandle *handle)
+{
+	return epHtTokensOf(handle) + 2 * plan.nRanks;
+}
+
+GIN_FN epHtPair *epHtPairsOf(const epPlan &plan, epHtHandle *handle, uint32_t group)
+{
+	const size_t words = (size_t{3} * plan.nRanks + 3) / 4 * 4;
+	return reinterpret_cast<epHtPair *>(epHtTokensOf(handle) + words) +
+	       size_t{group} * plan.nRanks;
+}
+
 /* Rows of n that go by context `lane` of `lanes`: chunks go round robin. */
 GIN_FN uint32_t epShareOf(uint32_t n, uint32_t lane, uint32_t lanes)
 {

@@ -11,7 +11,7 @@
  *                                                                completes the chunk
  *   V      the fate of a source               epVerdictStore()   epTaggedLoad(), Gin::readValue(),
  *                                                                Gin::waitValue()
- *   L      a row of another rank              epTagStore()       epTaggedLoad()
+ *   L      rows of another rank               epTagStore()       epTaggedLoad()
  *   Y      a row of x that a GEMM writes      the caller's GEMM  epReadyLoad()
  */
 #ifndef GIN_EP_MEMORY_CUH
@@ -117,15 +117,18 @@ GIN_FN bool epWordClaim(uint32_t *word)
 	return epWordSetOnce(word, 1);
 }
 
-/* Words of the host's page: `valid` is released after the record, ginEpGetAsyncError() acquires. */
+/*
+ * Words of the host's page: `valid` is released after the record, ginEpGetAsyncError() acquires; a
+ * ticket after its counts, ginEpHtCounts() acquires.
+ */
 GIN_FN void epPageStore(uint32_t *word, uint32_t value)
 {
 	ginStore<ginRelaxed, ginScopeSystem>(word, value);
 }
 
-GIN_FN void epPagePublish(uint32_t *valid)
+GIN_FN void epPagePublish(uint32_t *valid, uint32_t value = 1)
 {
-	ginStore<ginRelease, ginScopeSystem>(valid, 1u);
+	ginStore<ginRelease, ginScopeSystem>(valid, value);
 }
 
 /*

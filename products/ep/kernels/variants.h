@@ -28,6 +28,10 @@
 	X(BothNone, combine, EpCombineBoth<GIN_EP_REDUCE_NONE>)                                    \
 	X(MixedRank, combine, EpCombine<false, GIN_EP_REDUCE_RANK>)                                \
 	X(MixedNone, combine, EpCombine<false, GIN_EP_REDUCE_NONE>)                                \
+	X(HtLayout, layout, EpHtLayout)                                                            \
+	X(HtNotify, notify, EpHtNotify)                                                            \
+	X(HtDispatch, dispatch, EpHtDispatch)                                                      \
+	X(HtCombine, combine, EpHtCombine)                                                         \
 	X(Mask, control, EpMask)                                                                   \
 	X(Flush, control, EpFlush)                                                                 \
 	X(Reset, control, EpReset)

@@ -6,6 +6,28 @@
 
 #define BAD(...) epFail(ginErrorInvalidArgument, __VA_ARGS__)
 
+/*
+ * A struct of a caller that was compiled with another gin_ep.h: fields that the caller does not
+ * have get the values of INIT, which `own` has. Fields that this library does not have must be 0.
+ */
+ginResult_t epTakeStruct(const char *name, const char *init, const void *in, size_t least,
+			 void *own, size_t size)
+{
+	const size_t given = in ? *(const size_t *)in : 0;
+	const char *bytes = in;
+
+	if (given < least)
+		return BAD("%s is NULL, or %s->size is wrong: use %s", name, name, init);
+	for (size_t i = size; i < given; i++)
+		if (bytes[i])
+			return epFail(ginErrorUnsupported,
+				      "%s has fields of a newer libgin-ep: byte %zu is not 0", name,
+				      i);
+	memcpy(own, in, given < size ? given : size);
+	memcpy(own, &size, sizeof(size));
+	return ginSuccess;
+}
+
 static ginResult_t checkExperts(const ginEpConfig_t *c, uint32_t nRanks)
 {
 	uint32_t most = (c->experts + nRanks - 1) / nRanks;
@@ -38,14 +60,47 @@ static ginResult_t checkRange(const char *name, uint32_t value, uint32_t least, 
 	return BAD("%s is %u, must be %u to %u", name, value, least, most);
 }
 
+/* The fields of high throughput; those with a default get it. */
+static ginResult_t checkHt(ginEpConfig_t *c, uint32_t nRanks)
+{
+	uint64_t all = (uint64_t)nRanks * c->htTokens;
+	ginResult_t result;
+
+	if ((result = checkRange("ranks", nRanks, 1, GIN_EP_HT_MAX_RANKS)) ||
+	    (result = checkRange("htTokens", c->htTokens, 1, GIN_EP_HT_MAX_TOKENS)))
+		return result;
+	if (c->onLost != GIN_EP_LOST_ERROR)
+		return epFail(ginErrorUnsupported, "GIN_EP_HT has no GIN_EP_LOST_MASK");
+	if (c->sendBuffer)
+		return BAD("sendBuffer is %u, must be 0 with GIN_EP_HT", c->sendBuffer);
+	c->htRecvTokens =
+		c->htRecvTokens && c->htRecvTokens < all ? c->htRecvTokens : (uint32_t)all;
+	c->htRowBytes = c->htRowBytes ? c->htRowBytes : 2 * c->hidden;
+	c->htScaleBytes = c->htScaleBytes ? c->htScaleBytes : (c->hidden + 127) / 128 * 4;
+	c->maxTokens = 0;
+	if (c->htRowBytes % 16 || c->htRowBytes > 4 * GIN_EP_MAX_HIDDEN)
+		return BAD("htRowBytes is %u, must be a multiple of 16, at most %u", c->htRowBytes,
+			   4 * GIN_EP_MAX_HIDDEN);
+	if (c->htScaleBytes % 4 || c->htScaleBytes > 4 * GIN_EP_MAX_HIDDEN)
+		return BAD("htScaleBytes is %u, must be a multiple of 4, at most %u",
+			   c->htScaleBytes, 4 * GIN_EP_MAX_HIDDEN);
+	return ginSuccess;
+}
+
+static ginResult_t checkMode(ginEpConfig_t *c, uint32_t nRanks)
+{
+	if (c->modes == GIN_EP_HT)
+		return checkHt(c, nRanks);
+	if (c->modes != GIN_EP_LL)
+		return BAD("modes is %u, must be GIN_EP_LL or GIN_EP_HT", c->modes);
+	if (c->htTokens || c->htRecvTokens || c->htRowBytes || c->htScaleBytes || c->htSms)
+		return BAD("htTokens, htRecvTokens, htRowBytes, htScaleBytes and htSms must be 0 "
+			   "with GIN_EP_LL");
+	return checkRange("maxTokens", c->maxTokens, 1, GIN_EP_MAX_TOKENS);
+}
+
 static ginResult_t checkChoices(const ginEpConfig_t *c)
 {
-	if (c->modes & GIN_EP_HT || c->htTokens || c->htRecvTokens)
-		return epFail(ginErrorUnsupported,
-			      "GIN_EP_HT is not part of this version: set modes to GIN_EP_LL, "
-			      "htTokens and htRecvTokens to 0");
-	if (c->modes != GIN_EP_LL)
-		return BAD("modes is %u, must be GIN_EP_LL", c->modes);
 	if (!c->rowTypes || c->rowTypes & ~(GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8))
 		return BAD("rowTypes is %u, must be GIN_EP_ROWS_BF16, GIN_EP_ROWS_F8 or both",
 			   c->rowTypes);
@@ -60,30 +115,30 @@ static ginResult_t checkChoices(const ginEpConfig_t *c)
 
 ginResult_t epCheckConfig(const ginEpConfig_t *config, uint32_t nRanks, ginEpConfig_t *own)
 {
+	const size_t first = offsetof(ginEpConfig_t, htRowBytes); /* the size of 0.1.0 */
+	const ginEpConfig_t init = GIN_EP_CONFIG_INIT;
 	ginResult_t result;
 
-	if (!config)
-		return BAD("config is NULL");
-	if (config->size != sizeof(*config))
-		return BAD("config->size is %zu, must be %zu: use GIN_EP_CONFIG_INIT", config->size,
-			   sizeof(*config));
-	*own = *config;
-	if ((result = checkChoices(config)) ||
-	    (result = checkRange("experts", config->experts, 1, GIN_EP_MAX_EXPERTS)) ||
-	    (result = checkRange("topk", config->topk, 1, GIN_EP_MAX_TOPK)) ||
-	    (result = checkRange("hidden", config->hidden, 16, GIN_EP_MAX_HIDDEN)) ||
-	    (result = checkRange("maxTokens", config->maxTokens, 1, GIN_EP_MAX_TOKENS)) ||
-	    (result = checkRange("contexts", config->contexts, 0, GIN_MAX_CONTEXTS)) ||
+	*own = init;
+	if ((result = epTakeStruct("config", "GIN_EP_CONFIG_INIT", config, first, own,
+				   sizeof(*own))) ||
+	    (result = checkChoices(own)) ||
+	    (result = checkRange("experts", own->experts, 1, GIN_EP_MAX_EXPERTS)) ||
+	    (result = checkRange("topk", own->topk, 1, GIN_EP_MAX_TOPK)) ||
+	    (result = checkRange("hidden", own->hidden, 16, GIN_EP_MAX_HIDDEN)) ||
+	    (result = checkRange("contexts", own->contexts, 0, GIN_MAX_CONTEXTS)) ||
 	    (result = checkRange("ranks", nRanks, 1, GIN_EP_MAX_RANKS)))
 		return result;
-	if (config->sendBuffer > 1)
-		return BAD("sendBuffer is %u, must be 0 or 1", config->sendBuffer);
-	if (config->hidden % 16)
-		return BAD("hidden is %u, must be a multiple of 16", config->hidden);
-	return checkExperts(config, nRanks);
+	if (own->sendBuffer > 1)
+		return BAD("sendBuffer is %u, must be 0 or 1", own->sendBuffer);
+	if (own->hidden % 16)
+		return BAD("hidden is %u, must be a multiple of 16", own->hidden);
+	if ((result = checkMode(own, nRanks)))
+		return result;
+	return checkExperts(own, nRanks);
 }
 
-static int elementBytes(int32_t type)
+int epElementBytes(int32_t type)
 {
 	static const int bytes[] = {2, 4, 1, 4, 4, 8, 1};
 
@@ -91,8 +146,8 @@ static int elementBytes(int32_t type)
 }
 
 /* A tensor that a call needs: `nDims` dimensions of at least size[], of type `type`. */
-static ginResult_t need(const char *name, const ginEpTensor_t *t, int type, int nDims,
-			const int64_t *size)
+ginResult_t epNeed(const char *name, const ginEpTensor_t *t, int type, int nDims,
+		   const int64_t *size)
 {
 	if (!t->data)
 		return BAD("%s is missing", name);
@@ -109,15 +164,15 @@ static ginResult_t need(const char *name, const ginEpTensor_t *t, int type, int 
 }
 
 /* A tensor without gaps; or none, if `optional`. */
-static ginResult_t needPacked(const char *name, const ginEpTensor_t *t, int type, int nDims,
-			      const int64_t *size, int optional)
+ginResult_t epNeedPacked(const char *name, const ginEpTensor_t *t, int type, int nDims,
+			 const int64_t *size, int optional)
 {
 	int64_t step = 1;
 	ginResult_t result;
 
 	if (!t->data && optional)
 		return ginSuccess;
-	if ((result = need(name, t, type, nDims, size)))
+	if ((result = epNeed(name, t, type, nDims, size)))
 		return result;
 	for (int i = nDims - 1; i >= 0; i--) {
 		if (t->stride[i] != step && size[i] > 1)
@@ -133,11 +188,11 @@ static ginResult_t needPacked(const char *name, const ginEpTensor_t *t, int type
 }
 
 /* Rows of a tensor of `nDims` dimensions, the last of them contiguous: aligned to 16 bytes. */
-static ginResult_t needRows(const char *name, const ginEpTensor_t *t, int type, int nDims,
-			    const int64_t *size, struct epRowsOf *rows)
+ginResult_t epNeedRows(const char *name, const ginEpTensor_t *t, int type, int nDims,
+		       const int64_t *size, struct epRowsOf *rows)
 {
-	int64_t bytes = elementBytes(type);
-	ginResult_t result = need(name, t, type, nDims, size);
+	int64_t bytes = epElementBytes(type);
+	ginResult_t result = epNeed(name, t, type, nDims, size);
 
 	if (result)
 		return result;
@@ -161,7 +216,7 @@ static ginResult_t needScales(const char *name, const ginEpTensor_t *t, int nDim
 
 	memcpy(full, size, (size_t)(nDims - 1) * sizeof(*full));
 	full[nDims - 1] = ue8m0 ? (hidden + 511) / 512 : (hidden + 127) / 128;
-	if ((result = need(name, t, ue8m0 ? ginEpUe8m0x4 : ginEpF32, nDims, full)))
+	if ((result = epNeed(name, t, ue8m0 ? ginEpUe8m0x4 : ginEpF32, nDims, full)))
 		return result;
 	scales->data = t->data;
 	scales->outer = nDims == 3 ? t->stride[0] * 4 : 0;
@@ -181,8 +236,8 @@ static ginResult_t needIndices(ginEp_t ep, const ginEpTensor_t *idx, const ginEp
 	call->tokens = (uint32_t)tokens;
 	if (!tokens)
 		return ginSuccess;
-	if ((result = needPacked("topkIdx", idx, type, 2, size, 0)) ||
-	    (result = needPacked("topkWeights", weights, ginEpF32, 2, size, 1)))
+	if ((result = epNeedPacked("topkIdx", idx, type, 2, size, 0)) ||
+	    (result = epNeedPacked("topkWeights", weights, ginEpF32, 2, size, 1)))
 		return result;
 	if (idx->size[1] < 1 || idx->size[1] > ep->config.topk)
 		return BAD("topkIdx.size[1] is %lld, must be 1 to topk = %u of the configuration",
@@ -197,10 +252,11 @@ static ginResult_t needIndices(ginEp_t ep, const ginEpTensor_t *idx, const ginEp
 static ginResult_t checkCall(ginEp_t ep, uint32_t mode, uint32_t phase, uint32_t layout,
 			     void *handle, int64_t hidden, struct epCallArgs *call)
 {
-	if (mode == GIN_EP_HT)
-		return epFail(ginErrorUnsupported, "GIN_EP_HT is not part of this version");
 	if (mode != GIN_EP_LL)
-		return BAD("mode is %u, must be GIN_EP_LL", mode);
+		return BAD("mode is %u, must be GIN_EP_LL: GIN_EP_HT has calls of its own", mode);
+	if (ep->config.modes != GIN_EP_LL)
+		return epFail(ginErrorInvalidUsage,
+			      "the ep is of GIN_EP_HT: call ginEpHtDispatch(), ginEpHtCombine()");
 	if (phase < GIN_EP_SEND || phase > GIN_EP_BOTH)
 		return BAD("phase is %u, must be GIN_EP_SEND, GIN_EP_RECV or GIN_EP_BOTH", phase);
 	if (layout > GIN_EP_RANK_MAJOR)
@@ -235,7 +291,7 @@ static ginResult_t checkX(const ginEpDispatchArgs_t *in, struct epCallArgs *call
 
 	if (!call->tokens)
 		return ginSuccess;
-	if ((result = needRows("x", &in->x, f8 ? ginEpF8E4m3 : ginEpBf16, 2, size, &call->x)))
+	if ((result = epNeedRows("x", &in->x, f8 ? ginEpF8E4m3 : ginEpBf16, 2, size, &call->x)))
 		return result;
 	if (f8 && in->rows != GIN_EP_ROWS_F8)
 		return BAD("x is e4m3, rows must be GIN_EP_ROWS_F8");
@@ -269,13 +325,13 @@ static ginResult_t checkReports(ginEp_t ep, const ginEpDispatchArgs_t *in, struc
 	int64_t items[3] = {p->nRanks, p->maxTokens, call->topk};
 	ginResult_t result;
 
-	if ((result = needPacked("recvCount", &in->recvCount, ginEpI32, 1, &outer, outer == 0)) ||
-	    (result = needPacked("srcInfo", &in->srcInfo, ginEpI32, 2, info, 1)) ||
-	    (result = needPacked("layoutRange", &in->layoutRange, ginEpI64, 2, range, 1)) ||
-	    (result = needPacked("recvStats", &in->recvStats, ginEpI32, 1, range, 1)) ||
-	    (result = needPacked("waitCost", &in->waitCost, ginEpI64, 1, ranks, 1)) ||
-	    (result = needPacked("recvTopkIdx", &in->recvTopkIdx, ginEpI32, 3, items, 1)) ||
-	    (result = needPacked("recvTopkWeights", &in->recvTopkWeights, ginEpF32, 3, items, 1)))
+	if ((result = epNeedPacked("recvCount", &in->recvCount, ginEpI32, 1, &outer, outer == 0)) ||
+	    (result = epNeedPacked("srcInfo", &in->srcInfo, ginEpI32, 2, info, 1)) ||
+	    (result = epNeedPacked("layoutRange", &in->layoutRange, ginEpI64, 2, range, 1)) ||
+	    (result = epNeedPacked("recvStats", &in->recvStats, ginEpI32, 1, range, 1)) ||
+	    (result = epNeedPacked("waitCost", &in->waitCost, ginEpI64, 1, ranks, 1)) ||
+	    (result = epNeedPacked("recvTopkIdx", &in->recvTopkIdx, ginEpI32, 3, items, 1)) ||
+	    (result = epNeedPacked("recvTopkWeights", &in->recvTopkWeights, ginEpF32, 3, items, 1)))
 		return result;
 	call->recvCount = in->recvCount.data;
 	call->srcInfo = in->srcInfo.data;
@@ -304,8 +360,8 @@ static ginResult_t checkRecv(ginEp_t ep, const ginEpDispatchArgs_t *in, struct e
 		return result;
 	if (!size[0])
 		return ginSuccess; /* a rank without experts */
-	if ((result = needRows("recvX", &in->recvX, f8 ? ginEpF8E4m3 : ginEpBf16, 3, size,
-			       &call->recvX)))
+	if ((result = epNeedRows("recvX", &in->recvX, f8 ? ginEpF8E4m3 : ginEpBf16, 3, size,
+				 &call->recvX)))
 		return result;
 	if (f8 && in->recvScales.data && (in->recvScales.type == ginEpUe8m0x4) != ue8m0)
 		return BAD(
@@ -331,12 +387,14 @@ static int64_t hiddenOf(ginEp_t ep, uint32_t given, int64_t sent, int64_t receiv
 	return received >= 0 ? received : ep->config.hidden;
 }
 
-ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *given, struct epCallArgs *call)
 {
+	ginEpDispatchArgs_t own = GIN_EP_DISPATCH_ARGS_INIT, *in = &own;
 	ginResult_t result;
 
-	if (!in || in->size != sizeof(*in))
-		return BAD("args is NULL, or args->size is wrong: use GIN_EP_DISPATCH_ARGS_INIT");
+	if ((result = epTakeStruct("args", "GIN_EP_DISPATCH_ARGS_INIT", given, sizeof(own), in,
+				   sizeof(own))))
+		return result;
 	memset(call, 0, sizeof(*call));
 	int64_t sent = in->phase & GIN_EP_SEND ? lastSize(&in->x, 2) : -1;
 	int64_t hidden = hiddenOf(ep, in->hidden, sent, lastSize(&in->recvX, 3));
@@ -364,7 +422,7 @@ static ginResult_t checkReady(const struct epPlan *p, const ginEpCombineArgs_t *
 		each = in->readyRows ? in->readyRows : rows;
 	int64_t size[2] = {p->localExperts, (rows + each - 1) / each};
 	int nDims = in->readyRows ? 2 : 1;
-	ginResult_t result = need("ready", &in->ready, ginEpI32, nDims, size);
+	ginResult_t result = epNeed("ready", &in->ready, ginEpI32, nDims, size);
 
 	if (result)
 		return result;
@@ -380,25 +438,6 @@ static ginResult_t checkReady(const struct epPlan *p, const ginEpCombineArgs_t *
 	return ginSuccess;
 }
 
-/*
- * A struct of a caller that was compiled with another gin_ep.h: fields that the caller does not
- * have get the values of INIT, which `own` has. Fields that this library does not have must be 0.
- */
-static ginResult_t takeArgs(const char *name, const void *in, size_t least, void *own, size_t size)
-{
-	const size_t given = in ? *(const size_t *)in : 0;
-	const char *bytes = in;
-
-	if (given < least)
-		return BAD("args is NULL, or args->size is wrong: use %s", name);
-	for (size_t i = size; i < given; i++)
-		if (bytes[i])
-			return epFail(ginErrorUnsupported,
-				      "args has fields of a newer libgin-ep: byte %zu is not 0", i);
-	memcpy(own, in, given < size ? given : size);
-	return ginSuccess;
-}
-
 static ginResult_t checkOut(ginEp_t ep, const ginEpCombineArgs_t *in, struct epCallArgs *call)
 {
 	int64_t ranks[1] = {ep->args.plan.nRanks};
@@ -407,10 +446,10 @@ static ginResult_t checkOut(ginEp_t ep, const ginEpCombineArgs_t *in, struct epC
 
 	if ((result = checkTokens(ep, "out", tokens)) ||
 	    (result = needIndices(ep, &in->topkIdx, &in->topkWeights, tokens, call)) ||
-	    (result = needPacked("waitCost", &in->waitCost, ginEpI64, 1, ranks, 1)))
+	    (result = epNeedPacked("waitCost", &in->waitCost, ginEpI64, 1, ranks, 1)))
 		return result;
 	call->waitCost = in->waitCost.data;
-	return tokens ? needRows("out", &in->out, ginEpBf16, 2, size, &call->out) : ginSuccess;
+	return tokens ? epNeedRows("out", &in->out, ginEpBf16, 2, size, &call->out) : ginSuccess;
 }
 
 ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct epCallArgs *call)
@@ -420,7 +459,8 @@ ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct e
 	const struct epPlan *p = &ep->args.plan;
 	ginResult_t result;
 
-	if ((result = takeArgs("GIN_EP_COMBINE_ARGS_INIT", given, first, in, sizeof(own))))
+	if ((result = epTakeStruct("args", "GIN_EP_COMBINE_ARGS_INIT", given, first, in,
+				   sizeof(own))))
 		return result;
 	int ranked = in->layout == GIN_EP_RANK_MAJOR;
 	int64_t size[3] = {ranked ? p->nRanks : p->localExperts,
@@ -445,7 +485,7 @@ ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct e
 	call->sms = in->sms;
 	size[2] = call->hidden;
 	if (in->phase & GIN_EP_SEND && size[0] &&
-	    (result = needRows("x", &in->x, ginEpBf16, 3, size, &call->x)))
+	    (result = epNeedRows("x", &in->x, ginEpBf16, 3, size, &call->x)))
 		return result;
 	if (in->phase & GIN_EP_SEND && in->ready.data && (result = checkReady(p, in, call)))
 		return result;

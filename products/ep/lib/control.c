@@ -2,8 +2,14 @@
 /* control.c - masks, the record of the first failure, reset */
 #include "ep.h"
 
-static const char *const callNames[] = {"none", "dispatch send", "dispatch receive", "combine send",
-					"combine receive"};
+static const char *const callNames[] = {"none",
+					"dispatch send",
+					"dispatch receive",
+					"combine send",
+					"combine receive",
+					"ginEpHtNotify()",
+					"ginEpHtDispatch()",
+					"ginEpHtCombine()"};
 
 ginResult_t ginEpMaskQuery(ginEp_t ep, uint32_t *observed, uint32_t *masked)
 {
@@ -40,13 +46,38 @@ ginResult_t ginEpMaskClear(ginEp_t ep, void *stream)
 	return epLaunch(ep, epVariantMask, 1, 128, &call, stream);
 }
 
+/* A call of high throughput whose arguments do not fit. */
+static void describeHt(const struct epPage *page, const char *call)
+{
+	if (page->rank >= 0)
+		epFail(ginSuccess,
+		       "%s %llu: rank %d has a handle of another ginEpHtNotify(), or rows, scales "
+		       "or top-k of another size",
+		       call, (unsigned long long)page->epoch, page->rank);
+	else if (page->result == ginErrorInvalidUsage)
+		epFail(ginSuccess,
+		       "%s %llu: the handle is not one of ginEpHtNotify() for %llu tokens: it has "
+		       "%llu",
+		       call, (unsigned long long)page->epoch, (unsigned long long)page->expected,
+		       (unsigned long long)page->seen);
+	else
+		epFail(ginSuccess,
+		       "%s %llu: %llu rows need room: the tensors and the pool have it for %llu; "
+		       "give larger tensors, or call ginEpHtGrow()",
+		       call, (unsigned long long)page->epoch, (unsigned long long)page->expected,
+		       (unsigned long long)page->seen);
+}
+
 /* The record in words, for ginEpGetLastError(). An index was out of range, or an expert's again. */
 static void describe(const struct ginEp *ep)
 {
 	const struct epPage *page = ep->page;
-	const char *call = callNames[page->call < 5 ? page->call : 0];
+	const char *call = callNames[page->call <= ginEpCallHtCombine ? page->call : 0];
 
-	if (page->rank < 0 && page->call == ginEpCallCombineSend)
+	if (page->call >= ginEpCallHtNotify &&
+	    (page->result == ginErrorInvalidArgument || page->result == ginErrorInvalidUsage))
+		describeHt(page, call);
+	else if (page->rank < 0 && page->call == ginEpCallCombineSend)
 		epFail(ginSuccess,
 		       "%s %llu: rows of x were not ready: %s; a word of `ready` is %llu, must be "
 		       "%llu: does the GEMM raise the words of all its blocks?",

@@ -2,20 +2,40 @@
 /* create.c - ginEpCreate(), ginEpDestroy(), and the memory of an ep */
 #include "ep.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Fields that are equal on all ranks. The last two are not those of a configuration. */
+static const struct {
+	const char *name;
+	size_t at; /* in ginEpConfig_t, uint32_t */
+} fields[] = {
+	{"experts", offsetof(ginEpConfig_t, experts)},
+	{"topk", offsetof(ginEpConfig_t, topk)},
+	{"hidden", offsetof(ginEpConfig_t, hidden)},
+	{"maxTokens", offsetof(ginEpConfig_t, maxTokens)},
+	{"rowTypes", offsetof(ginEpConfig_t, rowTypes)},
+	{"reduce", offsetof(ginEpConfig_t, reduce)},
+	{"contexts", offsetof(ginEpConfig_t, contexts)},
+	{"modes", offsetof(ginEpConfig_t, modes)},
+	{"htTokens", offsetof(ginEpConfig_t, htTokens)},
+	{"htRecvTokens", offsetof(ginEpConfig_t, htRecvTokens)},
+	{"htRowBytes", offsetof(ginEpConfig_t, htRowBytes)},
+	{"htScaleBytes", offsetof(ginEpConfig_t, htScaleBytes)},
+	{"firstExpert", 0},
+	{"the version of libgin-ep", 0},
+};
+
+enum { FIELDS = sizeof(fields) / sizeof(*fields), HT_RECV_TOKENS = 9 };
 
 /* A rank's message to the other ranks: the result so far, and the fields that must be equal. */
 struct epHello {
 	int32_t result;
 	uint32_t networked;
-	uint64_t fields[10];
+	uint64_t fields[FIELDS];
 	char sentence[192];
 };
-
-static const char *const fieldNames[] = {
-	"experts", "topk",     "hidden", "maxTokens",	"rowTypes",
-	"reduce",  "contexts", "modes",	 "firstExpert", "the version of libgin-ep"};
 
 static uint64_t hashOf(const uint32_t *words, size_t count)
 {
@@ -48,12 +68,13 @@ static ginResult_t agree(ginEp_t ep, struct epHello *mine, uint32_t *networked)
 		*networked |= all[r].networked;
 	}
 	for (uint32_t r = 1; r < nRanks && !result; r++)
-		for (int i = 0; i < 10 && !result; i++)
+		for (int i = 0; i < FIELDS && !result; i++)
 			if (all[r].fields[i] != all[0].fields[i])
-				result = epFail(ginErrorInvalidArgument,
-						"%s differs: %llu on rank 0, %llu on rank %u",
-						fieldNames[i], (unsigned long long)all[0].fields[i],
-						(unsigned long long)all[r].fields[i], r);
+				result =
+					epFail(ginErrorInvalidArgument,
+					       "%s differs: %llu on rank 0, %llu on rank %u",
+					       fields[i].name, (unsigned long long)all[0].fields[i],
+					       (unsigned long long)all[r].fields[i], r);
 	free(all);
 	return result;
 }
@@ -86,14 +107,13 @@ static ginResult_t begin(ginEp_t ep, const ginEpConfig_t *config, uint32_t *netw
 static void fillHello(ginEp_t ep, struct epHello *hello)
 {
 	const ginEpConfig_t *c = &ep->config;
-	const uint64_t fields[10] = {
-		c->experts,  c->topk,  c->hidden, c->maxTokens,	  c->rowTypes, c->reduce,
-		c->contexts, c->modes, 0,	  GIN_DEVICE_ABI,
-	};
 
-	memcpy(hello->fields, fields, sizeof(fields));
+	for (int i = 0; i < FIELDS - 2; i++)
+		hello->fields[i] = *(const uint32_t *)((const char *)c + fields[i].at);
+	hello->fields[FIELDS - 2] = 0;
 	if (!hello->result && c->firstExpert)
-		hello->fields[8] = hashOf(c->firstExpert, ep->args.plan.nRanks + 1ull);
+		hello->fields[FIELDS - 2] = hashOf(c->firstExpert, ep->args.plan.nRanks + 1ull);
+	hello->fields[FIELDS - 1] = GIN_DEVICE_ABI;
 }
 
 static ginResult_t makeSlab(ginEp_t ep, uint64_t bytes)
@@ -201,6 +221,7 @@ static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->page = ep->page;
 	plan->pageObserved = (uint32_t *)(plan->page + 1);
 	plan->pageMasked = plan->pageObserved + plan->nRanks;
+	ep->ht.page = (uint32_t *)((char *)ep->page + sizes->htPage);
 	for (uint32_t v = 0; v < EP_VARIANT_COUNT; v++)
 		if (epScratchBytes(v, plan) > plan->scratchBytes)
 			plan->scratchBytes = (uint32_t)epScratchBytes(v, plan);
@@ -223,6 +244,7 @@ static ginResult_t prepare(ginEp_t ep, ginEp_t old, uint32_t networked, struct e
 	epFirstExperts(&ep->config, nRanks, first);
 	epLayout(&ep->config, first, nRanks, rank, (int)networked, &ep->args.plan, sizes);
 	ep->config.firstExpert = NULL;
+	ep->ht = sizes->ht;
 	if (!(result = allocate(ep, old, sizes)) && !(result = writeTables(ep, sizes, first)))
 		result = fillPointers(ep, sizes);
 	free(first);
@@ -246,12 +268,11 @@ static ginResult_t makeDevComm(ginEp_t ep)
 	return ginSuccess;
 }
 
-static ginResult_t openWindow(ginEp_t ep, ginEp_t old, const struct epSizes *sizes)
+static ginResult_t openWindow(ginEp_t ep, ginEp_t old, uint64_t bytes)
 {
 	struct epPlan *plan = &ep->args.plan;
-	ginResult_t result =
-		old ? ginWindowInherited(ep->comm, old->args.plan.slab, &plan->slab)
-		    : ginWindowRegister(ep->comm, ep->slab->at, sizes->slab, 0, &plan->slab);
+	ginResult_t result = old ? ginWindowInherited(ep->comm, old->args.plan.slab, &plan->slab)
+				 : ginWindowRegister(ep->comm, ep->slab->at, bytes, 0, &plan->slab);
 
 	if (result)
 		return epFailGin(result, old ? "ginWindowInherited" : "ginWindowRegister");
@@ -259,22 +280,27 @@ static ginResult_t openWindow(ginEp_t ep, ginEp_t old, const struct epSizes *siz
 	return ginSuccess;
 }
 
-/* Third step, collective: the window and the device communicator. */
-static ginResult_t connectRanks(ginEp_t ep, ginEp_t old, const struct epSizes *sizes)
+static ginResult_t findSlabs(ginEp_t ep)
 {
 	struct epPlan *plan = &ep->args.plan;
-	ginResult_t result = openWindow(ep, old, sizes);
 
-	if (result)
-		return result;
 	for (uint32_t r = 0; r < plan->nRanks && r < EP_PEER_SLABS; r++) {
 		void *at = NULL;
+		ginResult_t result = ginPeerPointer(ep->comm, plan->slab, (int)r, &at);
 
-		if ((result = ginPeerPointer(ep->comm, plan->slab, (int)r, &at)))
+		if (result)
 			return epFailGin(result, "ginPeerPointer");
 		plan->peerSlab[r] = r == plan->rank ? plan->own : at;
 	}
-	if ((result = makeDevComm(ep)))
+	return ginSuccess;
+}
+
+/* Third step, collective: the window and the device communicator. */
+static ginResult_t connectRanks(ginEp_t ep, ginEp_t old, const struct epSizes *sizes)
+{
+	ginResult_t result = openWindow(ep, old, sizes->slab);
+
+	if (result || (result = findSlabs(ep)) || (result = makeDevComm(ep)))
 		return result;
 	return epStartAnew(ep);
 }
@@ -290,6 +316,11 @@ static ginResult_t open(ginEp_t ep, ginResult_t mine, ginEp_t old, const ginEpCo
 	fillHello(ep, &hello);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
+	if (networked && ep->config.modes == GIN_EP_HT)
+		return epFail(
+			ginErrorUnsupported,
+			"GIN_EP_HT needs a direct route between all ranks: ginCommQueryPeer() "
+			"says why a pair has none");
 	hello.result = (int32_t)prepare(ep, old, networked, &sizes);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
@@ -361,6 +392,52 @@ ginResult_t ginEpShrink(ginEp_t ep, ginComm_t survivors, const ginEpConfig_t *co
 	return create(survivors, mine, ep, config, out);
 }
 
+/* The memory of the old slab is free before the new one is made. No rank uses it any more. */
+static ginResult_t replaceSlab(ginEp_t ep, uint64_t bytes)
+{
+	struct epHello hello = {0};
+	uint32_t networked = 0;
+	ginResult_t result = ginWindowDeregister(ep->comm, ep->args.plan.slab);
+
+	ep->haveWindow = 0;
+	if (result)
+		return epFailGin(result, "ginWindowDeregister");
+	if ((result = releaseSlab(ep)))
+		return epFailGin(result, "ginMemFree");
+	ep->slab = NULL;
+	hello.result = (int32_t)makeSlab(ep, bytes);
+	if ((result = agree(ep, &hello, &networked)))
+		return result;
+	ep->args.plan.own = ep->slab->at;
+	if ((result = openWindow(ep, NULL, bytes)) || (result = findSlabs(ep)))
+		return result;
+	return epStartAnew(ep);
+}
+
+ginResult_t ginEpHtGrow(ginEp_t ep, uint32_t rows)
+{
+	struct epHello hello = {0};
+	uint32_t networked = 0;
+	uint64_t before;
+	ginResult_t result;
+
+	if (!ep || ep->config.modes != GIN_EP_HT)
+		return epFail(ginErrorInvalidArgument, "ep is NULL, or not of GIN_EP_HT");
+	if (rows <= ep->ht.rows)
+		hello.result = (int32_t)epFail(ginErrorInvalidArgument,
+					       "rows is %u, the pool has %u", rows, ep->ht.rows);
+	fillHello(ep, &hello);
+	hello.fields[HT_RECV_TOKENS] = rows;
+	if ((result = agree(ep, &hello, &networked)))
+		return result;
+	before = epHtPoolLayout(&ep->ht);
+	ep->config.htRecvTokens = ep->ht.rows = rows;
+	ep->bytes += epHtPoolLayout(&ep->ht) - before;
+	if ((result = replaceSlab(ep, epHtPoolLayout(&ep->ht))))
+		((struct epPage *)ep->page)->failed = (uint32_t)result;
+	return result;
+}
+
 ginResult_t ginEpDestroy(ginEp_t ep)
 {
 	return ep ? close(ep) : ginSuccess;
@@ -424,8 +501,10 @@ ginResult_t ginEpQuery(ginEp_t ep, ginEpInfo_t *info)
 		.maxTokens = plan->maxTokens,
 		.recvRows = plan->nRanks * plan->maxTokens,
 		.contexts = plan->lanes,
-		.handleBytes = ep->handleBytes,
+		.handleBytes = ep->config.modes == GIN_EP_HT ? 0 : ep->handleBytes,
 		.bytes = ep->bytes,
+		.htTokens = ep->ht.tokens,
+		.htRecvTokens = ep->ht.rows,
 	};
 	snprintf(out.kernels, sizeof(out.kernels), "%s",
 		 ep->gpu ? epGpuKernels(ep->gpu) : "host threads");

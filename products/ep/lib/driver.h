@@ -38,6 +38,8 @@ struct epLaunchConfig {
 	X(libraryGetKernel, "cuLibraryGetKernel",                                                  \
 	  (epFunction * out, epLibrary library, const char *name))                                 \
 	X(kernelGetFunction, "cuKernelGetFunction", (epFunction * out, epFunction kernel))         \
+	X(kernelSetAttribute, "cuKernelSetAttribute",                                              \
+	  (int which, int value, epFunction kernel, int device))                                   \
 	X(launchKernelEx, "cuLaunchKernelEx",                                                      \
 	  (const struct epLaunchConfig *config, epFunction kernel, void **parameters,              \
 	   void **extra))                                                                          \

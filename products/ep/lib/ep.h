@@ -36,6 +36,8 @@ struct ginEp {
 	uint32_t directPeers;
 	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;
+	struct epHtPlan ht; /* of GIN_EP_HT */
+	uint32_t ticket;    /* the newest one */
 };
 
 /* Offsets and sizes that follow from the configuration. */
@@ -49,6 +51,8 @@ struct epSizes {
 	uint64_t sendBuffer; /* bytes; 0: none */
 	uint64_t page;	     /* bytes of host memory */
 	uint64_t handle;     /* bytes */
+	uint64_t htPage;     /* offset in the page */
+	struct epHtPlan ht;
 };
 
 /*
@@ -58,6 +62,9 @@ struct epSizes {
 void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
 	      int networked, struct epPlan *plan, struct epSizes *sizes);
 
+/* layout.c: the pool of an ep of GIN_EP_HT, for ht->rows rows. Returns the bytes of the slab. */
+uint64_t epHtPoolLayout(struct epHtPlan *ht);
+
 /* layout.c: `first` becomes [nRanks + 1]: the caller's, or as evenly as possible. */
 void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *first);
 
@@ -65,6 +72,29 @@ void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *firs
 ginResult_t epCheckConfig(const ginEpConfig_t *config, uint32_t nRanks, ginEpConfig_t *own);
 ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call);
 ginResult_t epCheckCombine(ginEp_t ep, const ginEpCombineArgs_t *given, struct epCallArgs *call);
+
+/*
+ * check.c: takes a struct of a caller that may be older or newer into *own, which has the values of
+ * `init`, a macro.
+ */
+ginResult_t epTakeStruct(const char *name, const char *init, const void *in, size_t least,
+			 void *own, size_t size);
+
+/* check.c: a tensor as a call needs it. */
+int epElementBytes(int32_t type);
+ginResult_t epNeed(const char *name, const ginEpTensor_t *t, int type, int nDims,
+		   const int64_t *size);
+ginResult_t epNeedPacked(const char *name, const ginEpTensor_t *t, int type, int nDims,
+			 const int64_t *size, int optional);
+ginResult_t epNeedRows(const char *name, const ginEpTensor_t *t, int type, int nDims,
+		       const int64_t *size, struct epRowsOf *rows);
+
+/* ht_check.c: the arguments of the calls of high throughput as kernels need them. */
+ginResult_t epHtCheckLayout(const ginEpHtLayoutArgs_t *args, uint32_t nRanks,
+			    struct epHtCall *call);
+ginResult_t epHtCheckNotify(ginEp_t ep, const ginEpHtNotifyArgs_t *args, struct epHtCall *call);
+ginResult_t epHtCheckDispatch(ginEp_t ep, const ginEpHtDispatchArgs_t *args, struct epHtCall *call);
+ginResult_t epHtCheckCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, struct epHtCall *call);
 
 /* error.c: keeps the sentence for ginEpGetLastError(); returns `result`. */
 ginResult_t epFail(ginResult_t result, const char *format, ...)
@@ -77,6 +107,13 @@ ginResult_t epFailGin(ginResult_t result, const char *what);
 ginResult_t epLaunch(ginEp_t ep, uint32_t variant, uint32_t grid, uint32_t block,
 		     const struct epCallArgs *call, void *stream);
 
+/*
+ * launch.c: runs a variant, on host threads where `gpu` is NULL; `shared`: bytes of scratch of a
+ * block on a GPU.
+ */
+ginResult_t epRunKernel(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint32_t block,
+			size_t shared, struct epArgs *args, void *stream);
+
 /* Fails with the first failure of a kernel, if it stops later calls. */
 ginResult_t epStopped(ginEp_t ep);
 
@@ -86,7 +123,7 @@ ginResult_t epStartAnew(ginEp_t ep);
 /* control.c: waits until the puts of this rank have completed, except for puts to a dead rank. */
 void epFlush(ginEp_t ep);
 
-/* gpu.c. */
+/* gpu.c. The kernels of a GPU are loaded once. */
 ginResult_t epGpuOpen(int ordinal, struct epGpu **gpu);
 void epGpuClose(struct epGpu *gpu);
 const char *epGpuKernels(const struct epGpu *gpu);
@@ -95,6 +132,8 @@ ginResult_t epGpuClear(struct epGpu *gpu, void *dst, size_t bytes);
 ginResult_t epGpuSync(struct epGpu *gpu);
 /* Thread blocks that run at a time. */
 uint32_t epGpuBlocks(const struct epGpu *gpu);
+/* Shared memory of a block of dispatch and combine of high throughput. */
+uint32_t epGpuShared(const struct epGpu *gpu);
 ginResult_t epGpuLaunch(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint32_t block,
 			size_t shared, const struct epArgs *args, void *stream);
 

@@ -3,6 +3,7 @@
 #include "driver.h"
 #include "ep.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,14 @@ struct epGpu {
 	int device;
 	epLibrary library;
 	epFunction kernel[EP_VARIANT_COUNT];
-	uint32_t sms;
+	uint32_t sms, shared;
+	uint64_t users; /* eps */
 	char name[32];
 };
+
+/* By ordinal: the kernels that are loaded. */
+static struct epGpu *loaded[64];
+static pthread_mutex_t loadedLock = PTHREAD_MUTEX_INITIALIZER;
 
 static ginResult_t failed(const struct epGpu *gpu, const char *what, int result)
 {
@@ -47,6 +53,9 @@ static const struct {
 #define EP_STRING(x) #x
 #define EP_ABI_NAME(abi) "gin_ep_abi_" EP_STRING(abi)
 
+/* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+enum { DYNAMIC_SHARED = 8 };
+
 /* The kernels and libgin agree on the layout of ginDevComm: kernels.cu has the number in a name. */
 static ginResult_t checkAbi(struct epGpu *gpu)
 {
@@ -74,6 +83,9 @@ static ginResult_t loadKernel(struct epGpu *gpu, int variant)
 		 strlen(of), of);
 	DRIVER(gpu, libraryGetKernel, &gpu->kernel[variant], gpu->library, mangled);
 	DRIVER(gpu, kernelGetFunction, &function, gpu->kernel[variant]);
+	if (variant == epVariantHtDispatch || variant == epVariantHtCombine)
+		DRIVER(gpu, kernelSetAttribute, DYNAMIC_SHARED, (int)gpu->shared,
+		       gpu->kernel[variant], gpu->device);
 	if (gpu->driver->funcLoad)
 		DRIVER(gpu, funcLoad, function);
 	return ginSuccess;
@@ -81,12 +93,14 @@ static ginResult_t loadKernel(struct epGpu *gpu, int variant)
 
 static ginResult_t loadKernels(struct epGpu *gpu)
 {
-	int major = 0, minor = 0, sms = 0;
+	int major = 0, minor = 0, sms = 0, shared = 0;
 
 	DRIVER(gpu, deviceGetAttribute, &major, 75, gpu->device);
 	DRIVER(gpu, deviceGetAttribute, &minor, 76, gpu->device);
 	DRIVER(gpu, deviceGetAttribute, &sms, 16, gpu->device);
+	DRIVER(gpu, deviceGetAttribute, &shared, 97, gpu->device);
 	gpu->sms = (uint32_t)sms;
+	gpu->shared = major < 9 ? EP_SCRATCH : (uint32_t)shared; /* bulk copies need stages */
 	snprintf(gpu->name, sizeof(gpu->name), "sm_%d%d", major, minor);
 	if (&epFatbinEnd[0] == &epFatbin[0])
 		return epFail(ginErrorUnsupported, "this libgin-ep was built without nvcc and has "
@@ -124,7 +138,18 @@ static ginResult_t openContext(struct epGpu *gpu, int ordinal)
 	return ginSuccess;
 }
 
-ginResult_t epGpuOpen(int ordinal, struct epGpu **out)
+static void unload(struct epGpu *gpu)
+{
+	if (gpu->library && !enter(gpu)) {
+		gpu->driver->libraryUnload(gpu->library);
+		leave(gpu);
+	}
+	if (gpu->context)
+		gpu->driver->primaryRelease(gpu->device);
+	free(gpu);
+}
+
+static ginResult_t load(int ordinal, struct epGpu **out)
 {
 	struct epGpu *gpu = calloc(1, sizeof(*gpu));
 	const char *why = NULL;
@@ -136,11 +161,31 @@ ginResult_t epGpuOpen(int ordinal, struct epGpu **out)
 		free(gpu);
 		return epFail(ginErrorUnsupported, "%s", why);
 	}
-	*out = gpu; /* ginEpCreate() closes it */
-	if ((result = openContext(gpu, ordinal)) || (result = enter(gpu)))
-		return result;
-	result = loadKernels(gpu);
-	leave(gpu);
+	if (!(result = openContext(gpu, ordinal)) && !(result = enter(gpu))) {
+		result = loadKernels(gpu);
+		leave(gpu);
+	}
+	if (result)
+		unload(gpu);
+	else
+		*out = gpu;
+	return result;
+}
+
+ginResult_t epGpuOpen(int ordinal, struct epGpu **out)
+{
+	ginResult_t result = ginSuccess;
+
+	if (ordinal < 0 || ordinal >= (int)(sizeof(loaded) / sizeof(*loaded)))
+		return epFail(ginErrorUnsupported, "GPU %d: the ordinal is too large", ordinal);
+	pthread_mutex_lock(&loadedLock);
+	if (!loaded[ordinal])
+		result = load(ordinal, &loaded[ordinal]);
+	if (!result) {
+		*out = loaded[ordinal];
+		loaded[ordinal]->users++;
+	}
+	pthread_mutex_unlock(&loadedLock);
 	return result;
 }
 
@@ -148,13 +193,13 @@ void epGpuClose(struct epGpu *gpu)
 {
 	if (!gpu)
 		return;
-	if (gpu->library && !enter(gpu)) {
-		gpu->driver->libraryUnload(gpu->library);
-		leave(gpu);
+	pthread_mutex_lock(&loadedLock);
+	if (!--gpu->users) {
+		for (size_t i = 0; i < sizeof(loaded) / sizeof(*loaded); i++)
+			loaded[i] = loaded[i] == gpu ? NULL : loaded[i];
+		unload(gpu);
 	}
-	if (gpu->context)
-		gpu->driver->primaryRelease(gpu->device);
-	free(gpu);
+	pthread_mutex_unlock(&loadedLock);
 }
 
 const char *epGpuKernels(const struct epGpu *gpu)
@@ -165,6 +210,11 @@ const char *epGpuKernels(const struct epGpu *gpu)
 uint32_t epGpuBlocks(const struct epGpu *gpu)
 {
 	return gpu->sms * 2;
+}
+
+uint32_t epGpuShared(const struct epGpu *gpu)
+{
+	return gpu->shared;
 }
 
 ginResult_t epGpuWrite(struct epGpu *gpu, void *dst, const void *src, size_t bytes)

@@ -16,26 +16,34 @@ static uint32_t mostBlocks(ginEp_t ep)
 									     : blocks;
 }
 
+ginResult_t epRunKernel(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint32_t block,
+			size_t shared, struct epArgs *args, void *stream)
+{
+	struct epPlan *plan = &args->plan;
+	ginResult_t result;
+
+	if (gpu)
+		return epGpuLaunch(gpu, variant, grid, block, shared, args, stream);
+	if (!(plan->scratch = aligned_alloc(64, (size_t)grid * plan->scratchBytes)))
+		return epFail(ginErrorSystem, "no memory for the scratch of %u blocks", grid);
+	result = epHostRun(variant, grid, HOST_THREADS, args);
+	free(plan->scratch);
+	return result ? epFail(result, "the system did not start %u threads", grid * HOST_THREADS)
+		      : ginSuccess;
+}
+
 ginResult_t epLaunch(ginEp_t ep, uint32_t variant, uint32_t grid, uint32_t block,
 		     const struct epCallArgs *call, void *stream)
 {
 	struct epArgs args = ep->args;
 	uint32_t most = mostBlocks(ep);
-	ginResult_t result;
 
 	args.call = *call;
 	if (call->sms && call->sms < most)
 		most = call->sms;
 	grid = grid < 1 ? 1 : grid > most ? most : grid;
-	if (ep->gpu)
-		return epGpuLaunch(ep->gpu, variant, grid, block,
-				   epScratchBytes(variant, &args.plan), &args, stream);
-	if (!(args.plan.scratch = aligned_alloc(64, (size_t)grid * args.plan.scratchBytes)))
-		return epFail(ginErrorSystem, "no memory for the scratch of %u blocks", grid);
-	result = epHostRun(variant, grid, HOST_THREADS, &args);
-	free(args.plan.scratch);
-	return result ? epFail(result, "the system did not start %u threads", grid * HOST_THREADS)
-		      : ginSuccess;
+	return epRunKernel(ep->gpu, variant, grid, block, epScratchBytes(variant, &args.plan),
+			   &args, stream);
 }
 
 ginResult_t epStopped(ginEp_t ep)

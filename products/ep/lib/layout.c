@@ -86,17 +86,53 @@ static uint64_t sendBufferBytes(const ginEpConfig_t *config, const struct epPlan
 	return (plan->localExperts > 1 ? plan->localExperts : 1) * rows * plan->partBytes;
 }
 
-static uint64_t slabLayout(struct epPlan *plan, int networked)
+uint64_t epHtPoolLayout(struct epHtPlan *ht)
+{
+	uint64_t end = ht->poolAt;
+
+	take(&end, (uint64_t)ht->rows * ht->rowBytes);
+	ht->metaAt = take(&end, (uint64_t)ht->rows * ht->metaBytes);
+	return end;
+}
+
+/* The words and the pool of high throughput; `end`: what comes before them. */
+static uint64_t htLayout(const ginEpConfig_t *config, struct epPlan *plan, uint64_t end,
+			 struct epHtPlan *ht)
+{
+	uint64_t R = plan->nRanks, words = 1 + 2 * config->topk + config->htScaleBytes / 4;
+
+	ht->tokens = config->htTokens;
+	ht->rows = config->htRecvTokens;
+	ht->rowBytes = config->htRowBytes;
+	ht->metaBytes = (uint32_t)align(words * 4, 16);
+	ht->units = (ht->tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
+	ht->chunks = (ht->tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
+	ht->pageWords = 3 + plan->localExperts;
+	ht->placeAt = take(&end, 2 * R * 2 * 8);
+	ht->doneAt = take(&end, R * ht->units * 8);
+	ht->readyAt = take(&end, R * ht->chunks * 8);
+	ht->pulledAt = take(&end, R * 8);
+	plan->wordBytes = end - plan->wordsAt;
+	ht->poolAt = end;
+	return epHtPoolLayout(ht);
+}
+
+static uint64_t slabLayout(const ginEpConfig_t *config, struct epPlan *plan, int networked,
+			   struct epHtPlan *ht)
 {
 	uint64_t R = plan->nRanks, T = plan->maxTokens, end = 0;
-	uint64_t rows = 2 * R * T * plan->rowBytes;
-	uint64_t counts = 2 * R * (1 + plan->mostLocal) * 8;
+	uint64_t isHt = config->modes == GIN_EP_HT, rows = 2 * R * T * plan->rowBytes;
+	uint64_t counts = 2 * R * (1 + (isHt ? R : 0) + plan->mostLocal) * 8;
 
 	plan->rowsAt = take(&end, rows);
 	plan->partsAt = take(&end, 2 * T * plan->partsOfToken * plan->partBytes);
+	plan->wordsAt = end;
 	plan->countsAt = take(&end, counts);
 	plan->marksAt = take(&end, R * 8);
 	plan->verdictsAt = take(&end, 2 * R * 8);
+	plan->wordBytes = end - plan->wordsAt;
+	if (isHt)
+		return htLayout(config, plan, end, ht);
 	if (!networked)
 		return end;
 	plan->stagedRowsAt = take(&end, rows);
@@ -131,15 +167,17 @@ void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRank
 	      int networked, struct epPlan *plan, struct epSizes *sizes)
 {
 	memset(plan, 0, sizeof(*plan));
+	memset(&sizes->ht, 0, sizeof(sizes->ht));
 	plan->rank = rank;
 	plan->nRanks = nRanks;
 	plan->allDirect = !networked;
 	plan->lanes = config->contexts ? config->contexts : networked ? 4 : 1;
 	numbers(config, first, plan);
-	sizes->slab = slabLayout(plan, networked);
+	sizes->slab = slabLayout(config, plan, networked, &sizes->ht);
 	stateLayout(plan, networked, sizes);
 	plan->stateBytes = sizes->zeroed;
-	sizes->page = sizeof(struct epPage) + 2ull * nRanks * 4;
+	sizes->htPage = align(sizeof(struct epPage) + 2ull * nRanks * 4, 64);
+	sizes->page = sizes->htPage + 4ull * EP_HT_TICKETS * sizes->ht.pageWords;
 	sizes->handle = handleLayout(plan);
 	sizes->sendBuffer = sendBufferBytes(config, plan);
 }

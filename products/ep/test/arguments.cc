@@ -42,9 +42,23 @@ static const struct {
 	{[](ginEpConfig_t &c) { c.reduce = 0; }, ginErrorInvalidArgument, "reduce is 0"},
 	{[](ginEpConfig_t &c) { c.onLost = 2; }, ginErrorInvalidArgument, "onLost is 2"},
 	{[](ginEpConfig_t &c) { c.sendBuffer = 2; }, ginErrorInvalidArgument, "sendBuffer is 2"},
-	{[](ginEpConfig_t &c) { c.modes = GIN_EP_HT; }, ginErrorUnsupported, "GIN_EP_HT"},
+	{[](ginEpConfig_t &c) { c.modes = 3; }, ginErrorInvalidArgument, "modes is 3"},
 	{[](ginEpConfig_t &c) { c.modes = 0; }, ginErrorInvalidArgument, "modes is 0"},
-	{[](ginEpConfig_t &c) { c.htTokens = 1; }, ginErrorUnsupported, "GIN_EP_HT"},
+	{[](ginEpConfig_t &c) { c.htTokens = 1; }, ginErrorInvalidArgument,
+	 "must be 0 with GIN_EP_LL"},
+	{[](ginEpConfig_t &c) { c.modes = GIN_EP_HT; }, ginErrorInvalidArgument, "htTokens is 0"},
+	{[](ginEpConfig_t &c) {
+		 c.modes = GIN_EP_HT;
+		 c.htTokens = 8;
+		 c.htRowBytes = 24;
+	 },
+	 ginErrorInvalidArgument, "htRowBytes is 24"},
+	{[](ginEpConfig_t &c) {
+		 c.modes = GIN_EP_HT;
+		 c.htTokens = 8;
+		 c.onLost = GIN_EP_LOST_MASK;
+	 },
+	 ginErrorUnsupported, "no GIN_EP_LOST_MASK"},
 	{[](ginEpConfig_t &c) {
 		 static const uint32_t first[] = {0, 7};
 		 c.firstExpert = first;
@@ -81,6 +95,13 @@ static void configurations(Rank &r)
 	EP_CHECK(ginEpBytes(&config, 8, &bytes));
 	EXPECT(bytes > 8 * 2 * 4 * 64 * 2);
 	EP_CHECK(ginEpDestroy(nullptr));
+	/* A caller that was compiled with a gin_ep.h without the last fields. */
+	config.size = offsetof(ginEpConfig_t, htRowBytes);
+	config.htRowBytes = 7;
+	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
+	EP_CHECK(ginEpDestroy(ep));
+	config.size = sizeof(config);
+	config.htRowBytes = 0;
 	config.experts = 5997; /* the most that the scratch of a block has room for */
 	EP_CHECK(ginEpCreate(r.comm, &config, &ep));
 	EP_CHECK(ginEpDestroy(ep));
@@ -95,7 +116,7 @@ static void dispatches(Batch &batch, ginEp_t ep)
 		const char *words;
 	} wrong[] = {
 		{[](ginEpDispatchArgs_t &a) { a.size = 1; }, ginErrorInvalidArgument, "args->size"},
-		{[](ginEpDispatchArgs_t &a) { a.mode = GIN_EP_HT; }, ginErrorUnsupported,
+		{[](ginEpDispatchArgs_t &a) { a.mode = GIN_EP_HT; }, ginErrorInvalidArgument,
 		 "GIN_EP_HT"},
 		{[](ginEpDispatchArgs_t &a) { a.phase = 0; }, ginErrorInvalidArgument,
 		 "phase is 0"},

@@ -17,7 +17,7 @@ LOST_ERROR, LOST_MASK = 0, 1
 SEND, RECV, BOTH = 1, 2, 3
 EXPERT_MAJOR, RANK_MAJOR = 0, 1
 SCALE_F32, SCALE_POW2, SCALE_UE8M0 = 0, 1, 2
-CALLS = ("", "dispatch send", "dispatch receive", "combine send", "combine receive")
+CALLS = ("", "dispatch send", "dispatch receive", "combine send", "combine receive", "notify", "dispatch", "combine")
 
 # Values of ginResult_t that Python code looks at.
 SUCCESS = 0
@@ -63,6 +63,10 @@ class EpConfig(Structure):
         ("timeout", c_uint64),
         ("onLost", c_uint32),
         ("sendBuffer", c_uint32),
+        ("htRowBytes", c_uint32),
+        ("htScaleBytes", c_uint32),
+        ("htSms", c_uint32),
+        ("pad", c_uint32),
     ]
 
 
@@ -86,6 +90,8 @@ class EpInfo(Structure):
         ("handleBytes", c_uint64),
         ("bytes", c_uint64),
         ("kernels", c_char * 32),
+        ("htTokens", c_uint32),
+        ("htRecvTokens", c_uint32),
     ]
 
 

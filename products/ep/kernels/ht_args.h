@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ht_args.h - the arguments of the kernels of high throughput: plain structs, C11 and C++17
+ *
+ * Regions of the slab, at one offset on all ranks. A word is 8 bytes: a tag and a value. It has
+ * one writer, and the tag is the epoch of a call + 1: no word is ever reset.
+ *
+ *	region   contents                                       written by
+ *	counts   [half][source][1 + R + most experts]: T, rows  sources, notify
+ *	         to each rank, items of the reader's experts
+ *	place    [dispatch, combine][peer][2]: first row of     the memory's owner
+ *	         this rank in the peer's pool; EpHt::shape()
+ *	done     [source][unit]: first slot of 32 tokens * 8    sources, dispatch
+ *	         + rows of the unit
+ *	ready    [holder][slot / 32]: rows are in the pool      holders, combine
+ *	pulled   [source]: has read its rows                    sources, combine
+ *	pool     [rows][row bytes], meta [rows][meta bytes]     sources, dispatch; owner, combine
+ *
+ * A place is also the credit: nobody writes into a pool, or done words, before the kernels of
+ * the same call have begun on all ranks. A row's meta, in words of 4 bytes: the token, the
+ * experts of all k, their weights, scales; in a combine the weights only.
+ */
+#ifndef GIN_EP_HT_ARGS_H
+#define GIN_EP_HT_ARGS_H
+
+#include "gin/core/abi.h"
+
+#define EP_HT_UNIT 4u	/* tokens of a done word */
+#define EP_HT_GROUP 32u /* tokens of an epHtPair, rows of a ready word */
+
+#define EP_HT_TICKETS 8u      /* entries of the host's page */
+#define EP_HT_TAG 0x47494e48u /* epHtHandle.tag */
+#define EP_HT_THREADS 512u    /* of a block on a GPU */
+
+/* The rows of a source begin at start[source] of the received rows. Words of all ranks follow. */
+struct epHtHandle {
+	uint32_t tag, epoch;   /* of the notify: equal on all ranks */
+	uint32_t tokens, rows; /* T, n */
+};
+
+/*
+ * Handle: epHtHandle, tokens[R], start[R], rows[R] of each source, then, aligned to 16,
+ * epHtPair [T / 32][R]. Token t goes to rank r if bit t % 32 is set; it is row
+ * `before` + the lower bits that are set, of this rank's rows there.
+ */
+struct epHtPair {
+	uint32_t bits, before;
+};
+
+/* Constant for the life of an ep. */
+struct epHtPlan {
+	uint32_t tokens;	      /* most of a rank */
+	uint32_t rows;		      /* of the pool */
+	uint32_t rowBytes, metaBytes; /* the most */
+	uint32_t units, chunks;	      /* words of a source in done, of a holder in ready */
+	uint64_t placeAt, doneAt, readyAt, pulledAt, poolAt, metaAt;
+	uint32_t *page; /* the host's: [EP_HT_TICKETS][pageWords]: ticket, n, most rows, experts */
+	uint32_t pageWords;
+	uint32_t pad;
+};
+
+struct epHtRows {
+	char *data;
+	int64_t step; /* bytes from row to row */
+};
+
+struct epHtCall {
+	struct epHtHandle *handle;
+	uint32_t tokens, topk, experts, alignment;
+	uint32_t rowBytes, metaBytes, scaleWords, indexBytes;
+	uint32_t room;	 /* rows of recvX, or of x of combine */
+	uint32_t inPool; /* they are the pool */
+	uint32_t ticket; /* 0: none */
+	uint32_t shared; /* bytes of shared memory of a block on a GPU */
+	struct epHtRows x, scales, out, bias[2];
+	int64_t scaleStep;
+	const char *topkIdx;
+	const float *topkWeights;
+	char *recvX, *recvScales, *recvTopkIdx;
+	float *recvTopkWeights, *outWeights;
+	int32_t *srcInfo, *rankPrefix, *recvCounts;
+	int32_t *tokensPerRank, *tokensPerExpert;
+	uint8_t *isTokenInRank;
+};
+
+struct epHtArgs {
+	struct epHtPlan plan;
+	struct epHtCall call;
+};
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ht_combine.cuh - the experts' rows back to their tokens: bias + rows, ranks ascending
+ *
+ * The rank that holds x copies the rows of other ranks to its pool, unless they are there, and
+ * tells when they are ready; the tokens' ranks load them from there and add them. Stagers and
+ * reducers are teams; a rank reads its own rows from x.
+ */
+#ifndef GIN_EP_HT_COMBINE_CUH
+#define GIN_EP_HT_COMBINE_CUH
+
+#include "ht_dispatch.cuh"
+#include "reduce.cuh"
+
+class EpHtCombine : public EpHt
+{
+	const char **rows; /* [ranks]: rows of a token; of this team */
+
+public:
+	GIN_FN EpHtCombine(const epArgs &a, char *shared) : EpHt(a, shared, ginEpCallHtCombine)
+	{
+		rows = reinterpret_cast<const char **>(places + ranks()) + epTeam() * ranks();
+	}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		const uint32_t teams = GIN_ON_GPU ? EP_HT_THREADS / 32 : 4;
+		return EpHt::scratchBytes(plan) * (1 + teams / 2);
+	}
+
+	GIN_FN void run()
+	{
+		if (stopped() || !begin())
+			return;
+		if (ginBlockIndex() == 0)
+			postPlaces();
+		if (awaitPlaces()) {
+			const uint32_t team = epTeam();
+			if (team < EP_HT_COPIERS)
+				stage(team);
+			else
+				reduce(team - EP_HT_COPIERS, epTeams() - EP_HT_COPIERS);
+		}
+		if (isLastBlock() && !hasFailed())
+			leave();
+	}
+
+private:
+	/* Rows of other ranks to the pool, 32 at a time. */
+	GIN_FN void stage(uint32_t n) const
+	{
+		const uint32_t *const of = epHtRowsOf(plan, handle);
+		const uint32_t first = ginBlockIndex() * EP_HT_COPIERS + n;
+		epStages stages = epStagesOpen(scratch + stagesAt() + n * EP_HT_COPY_BYTES,
+					       EP_HT_COPY_BYTES, EP_HT_PIECE, EP_HT_STAGES);
+		const uint32_t most = mostRows([&](uint32_t s) { return of[s]; });
+		GIN_NO_UNROLL
+		for (uint32_t i = first; i < (most + EP_HT_GROUP - 1) / EP_HT_GROUP * ranks();
+		     i += ginGridSize() * EP_HT_COPIERS) {
+			const uint32_t chunk = i / ranks(), s = i % ranks();
+			const uint32_t slot = chunk * EP_HT_GROUP;
+			if (s == plan.rank || slot >= of[s])
+				continue;
+			const uint32_t left = of[s] - slot;
+			stageRows(stages, epHtStartOf(plan, handle)[s] + slot,
+				  left < EP_HT_GROUP ? left : EP_HT_GROUP);
+			epTeamSync();
+			ginFence<ginScopeSystem>();
+			if (epTeamFirst())
+				post(s, epHtReadyAt(ht, plan.rank, chunk), 0);
+		}
+	}
+
+	/* Shared memory of stagers, after the lists of rows. */
+	GIN_FN uint32_t stagesAt() const
+	{
+		return static_cast<uint32_t>((scratchBytes(plan) + 127) / 128 * 128);
+	}
+
+	GIN_FN void stageRows(epStages &stages, size_t row, uint32_t count) const
+	{
+		const size_t at = row * call.rowBytes, bytes = size_t{count} * call.rowBytes;
+		const epHtRun run{call.x.data + at, plan.own + ht.poolAt + at, bytes};
+		if (!call.inPool)
+			epMove(stages, run.pieces(), run);
+		char *const meta = plan.own + ht.metaAt + row * call.metaBytes;
+		GIN_NO_UNROLL
+		for (uint32_t i = epTeamLane(); i < count * call.topk; i += epTeamSize())
+			reinterpret_cast<float *>(meta +
+						  i / call.topk * call.metaBytes)[i % call.topk] =
+				call.topkWeights[row * call.topk + i];
+	}
+
+	/* Team `n` of `teams` of the block adds the rows of every all-th token. */
+	GIN_FN void reduce(uint32_t n, uint32_t teams) const
+	{
+		const uint32_t all = ginGridSize() * teams;
+		GIN_NO_UNROLL
+		for (uint32_t t = ginBlockIndex() * teams + n; t < call.tokens; t += all) {
+			uint32_t count;
+			if (!findRows(t, &count))
+				return;
+			addWeights(t);
+			GIN_NO_UNROLL
+			for (uint32_t p = epTeamLane(); p < call.rowBytes / 16; p += epTeamSize())
+				epPieceStore(call.out.data + t * call.out.step + p * 16,
+					     sumOf(t, count, p));
+			epTeamSync();
+		}
+	}
+
+	/* The rows of a token, ranks ascending, when they are ready. False: a rank is lost. */
+	GIN_FN bool findRows(uint32_t t, uint32_t *count) const
+	{
+		uint32_t found = 0;
+		bool here = true;
+		GIN_NO_UNROLL
+		for (uint32_t first = 0; first < ranks(); first += epTeamSize()) {
+			const uint32_t r = first + epTeamLane();
+			const uint32_t slot = r < ranks() ? slotOf(t, r) : EP_NONE;
+			const uint32_t has = slot != EP_NONE ? 1 : 0;
+			const uint32_t at = found + epTeamScan(has) - 1;
+			here = here && (!has || isReady(r, slot));
+			if (has)
+				rows[at] = rowAt(r, slot);
+			found += epTeamSum(has);
+		}
+		epTeamSync();
+		*count = found;
+		return epTeamAll(here);
+	}
+
+	GIN_FN bool isReady(uint32_t r, uint32_t slot) const
+	{
+		uint32_t value;
+		return r == plan.rank ||
+		       await(r, epHtReadyAt(ht, r, slot / EP_HT_GROUP), epoch + 1, &value);
+	}
+
+	GIN_FN const char *rowAt(uint32_t r, size_t slot) const
+	{
+		if (r == plan.rank)
+			slot += epHtStartOf(plan, handle)[r];
+		return (r == plan.rank ? call.x.data : places[r].row) + slot * call.rowBytes;
+	}
+
+	/* outWeights[t][k]: the sums over the ranks. */
+	GIN_FN void addWeights(uint32_t t) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t k = epTeamLane(); k < call.topk; k += epTeamSize()) {
+			float sum = 0.0f;
+			GIN_NO_UNROLL
+			for (uint32_t r = 0; r < ranks(); r++) {
+				const uint32_t slot = slotOf(t, r);
+				if (slot != EP_NONE)
+					sum = epPlus(sum, weightAt(r, slot, k));
+			}
+			call.outWeights[size_t{t} * call.topk + k] = sum;
+		}
+	}
+
+	GIN_FN float weightAt(uint32_t r, size_t slot, uint32_t k) const
+	{
+		if (r == plan.rank)
+			return call
+				.topkWeights[(epHtStartOf(plan, handle)[r] + slot) * call.topk + k];
+		const char *const meta = places[r].meta + slot * call.metaBytes;
+		return epFloatOf(ginLoadWeak<uint32_t>(meta + k * 4));
+	}
+
+	/* Piece p of the sum of a token. Four loads are in flight. */
+	GIN_FN ginWord16 sumOf(uint32_t t, uint32_t count, uint32_t p) const
+	{
+		epEight eight = {};
+		GIN_NO_UNROLL
+		for (uint32_t b = 0; b < 2; b++)
+			if (call.bias[b].data)
+				eight.plus(epPieceLoad(call.bias[b].data + t * call.bias[b].step +
+						       p * 16));
+		GIN_NO_UNROLL
+		for (uint32_t base = 0; base < count; base += 4) {
+			ginWord16 piece[4] = {};
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < count)
+					piece[i] = epPieceLoad(rows[base + i] + p * 16);
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (base + i < count)
+					eight.plus(piece[i]);
+		}
+		return eight.rounded();
+	}
+
+	/*
+	 * By the last block: this rank has read its rows. x in the pool is the caller's again when
+	 * all ranks have.
+	 */
+	GIN_FN void leave() const
+	{
+		uint32_t value;
+		ginFence<ginScopeSystem>();
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			post(r, epHtPulledAt(ht, plan.rank), 0);
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); call.inPool && r < ranks(); r += threads())
+			await(r, epHtPulledAt(ht, r), epoch + 1, &value);
+		sync();
+		if (thread() == 0)
+			epWordStore(&plan.state->epoch[1], epoch + 1);
+	}
+};
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ht_dispatch.cuh - the rows of this rank's tokens to their final places, those of other ranks out
+ * of the pool
+ *
+ * Movers store a row and its meta at each rank that gets the token, in the rank's pool, where rows
+ * are in the order of (source rank, token). Copiers copy rows of other ranks from the
+ * pool to recvX, if they are two places. Unpackers read meta. Each is a team; movers divide this
+ * rank's tokens, copiers and unpackers the tokens of all sources.
+ */
+#ifndef GIN_EP_HT_DISPATCH_CUH
+#define GIN_EP_HT_DISPATCH_CUH
+
+#include "ht.cuh"
+#include "ht_move.cuh"
+
+/* Teams of a block. Two movers saturate the link where rows go by bulk copies. */
+#if GIN_HAS_BULK
+#define EP_HT_MOVERS 2u
+#define EP_HT_COPIERS 2u
+#elif GIN_ON_GPU
+#define EP_HT_MOVERS 6u
+#define EP_HT_COPIERS 6u
+#else
+#define EP_HT_MOVERS 1u
+#define EP_HT_COPIERS 1u
+#endif
+
+#define EP_HT_PIECE 7168u	/* most bytes of one load of a copier */
+#define EP_HT_COPY_BYTES 24576u /* shared memory of a copier */
+
+/* A contiguous copy, in pieces: see epMove(). */
+struct epHtRun {
+	const char *from;
+	char *to;
+	size_t size;
+
+	GIN_FN uint32_t pieces() const
+	{
+		return static_cast<uint32_t>((size + EP_HT_PIECE - 1) / EP_HT_PIECE);
+	}
+
+	GIN_FN const char *source(uint32_t i) const { return from + size_t{i} * EP_HT_PIECE; }
+
+	GIN_FN uint32_t bytes(uint32_t i) const
+	{
+		return i + 1 < pieces() ? EP_HT_PIECE
+					: static_cast<uint32_t>(size - size_t{i} * EP_HT_PIECE);
+	}
+
+	GIN_FN static uint32_t metaWords() { return 0; }
+	GIN_FN static const char *metaAt(uint32_t, uint32_t) { return nullptr; }
+	GIN_FN static uint32_t meta(uint32_t) { return 0; }
+	GIN_FN static void done(uint32_t) {}
+
+	template <class F> GIN_FN void each(uint32_t i, F f) const
+	{
+		f(to + size_t{i} * EP_HT_PIECE, nullptr);
+	}
+};
+
+class EpHtDispatch : public EpHt
+{
+	/* The tokens first, first + 1, ... of a mover: see epMove(). */
+	struct Tokens {
+		const EpHtDispatch &of;
+		uint32_t first;
+		mutable uint32_t told; /* tokens whose done words are written */
+
+		GIN_FN const char *source(uint32_t i) const { return of.rowOf(first + i); }
+		GIN_FN uint32_t bytes(uint32_t) const { return of.call.rowBytes; }
+		GIN_FN uint32_t metaWords() const { return of.metaWords(); }
+		GIN_FN uint32_t meta(uint32_t i) const { return first + i; }
+		GIN_FN const char *metaAt(uint32_t i, uint32_t w) const
+		{
+			return of.metaAt(first + i, w);
+		}
+		template <class F> GIN_FN void each(uint32_t i, F f) const
+		{
+			of.eachPlace(first + i, f);
+		}
+		GIN_FN void done(uint32_t end) const
+		{
+			of.tell(first + told, first + end);
+			told = end;
+		}
+	};
+
+public:
+	GIN_FN EpHtDispatch(const epArgs &a, char *shared) : EpHt(a, shared, ginEpCallHtDispatch) {}
+
+	GIN_FN void run()
+	{
+		if (stopped() || !begin())
+			return;
+		if (ginBlockIndex() == 0)
+			postPlaces();
+		if (awaitPlaces()) {
+			const uint32_t team = epTeam(), copiers = call.inPool ? 0 : EP_HT_COPIERS;
+			openOwn();
+			if (team < EP_HT_MOVERS)
+				move(team);
+			else if (team < EP_HT_MOVERS + copiers)
+				copy(team - EP_HT_MOVERS, copiers);
+			else
+				unpack(team - EP_HT_MOVERS - copiers,
+				       epTeams() - EP_HT_MOVERS - copiers);
+		}
+		if (isLastBlock() && thread() == 0)
+			epWordStore(&plan.state->epoch[0], epoch + 1);
+	}
+
+private:
+	/* Own rows go straight to recvX. */
+	GIN_FN void openOwn() const
+	{
+		const uint32_t start = epHtStartOf(plan, handle)[plan.rank];
+		if (thread() == 0)
+			places[plan.rank].row = call.recvX + size_t{start} * call.rowBytes;
+		sync();
+	}
+
+	/* Shared memory of movers and copiers, after the places. */
+	GIN_FN uint32_t placesBytes() const { return (scratchBytes(plan) + 127) / 128 * 128; }
+
+	GIN_FN uint32_t moverBytes() const
+	{
+		const uint32_t copies = EP_HT_COPIERS * EP_HT_COPY_BYTES;
+		if (!GIN_HAS_BULK)
+			return 0;
+		return (call.shared - placesBytes() - copies) / EP_HT_MOVERS / 128 * 128;
+	}
+
+	/* Mover `n` of the block: the units of its share of this rank's tokens. */
+	GIN_FN void move(uint32_t n) const
+	{
+		const uint64_t units = (call.tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
+		const uint32_t of = ginBlockIndex() * EP_HT_MOVERS + n;
+		const uint32_t all = ginGridSize() * EP_HT_MOVERS;
+		const uint32_t first = static_cast<uint32_t>(units * of / all) * EP_HT_UNIT;
+		uint32_t end = static_cast<uint32_t>(units * (of + 1) / all) * EP_HT_UNIT;
+		end = end < call.tokens ? end : call.tokens;
+		epStages stages =
+			epStagesOpen(scratch + placesBytes() + n * moverBytes(), moverBytes(),
+				     call.rowBytes + call.metaBytes, EP_HT_STAGES);
+		if (first < end)
+			epMove(stages, end - first, Tokens{*this, first, 0});
+	}
+
+	GIN_FN const char *rowOf(uint32_t t) const { return call.x.data + t * call.x.step; }
+
+	/* Words of a row's meta: the token, experts, weights, scales. */
+	GIN_FN uint32_t metaWords() const { return 1 + 2 * call.topk + call.scaleWords; }
+
+	/* An index of 8 bytes is sent by its low word. */
+	GIN_FN const char *metaAt(uint32_t t, uint32_t w) const
+	{
+		const size_t item = size_t{t} * call.topk;
+		if (w == 0)
+			return nullptr;
+		if (w <= call.topk)
+			return call.topkIdx + (item + w - 1) * call.indexBytes;
+		if (w <= 2 * call.topk)
+			return reinterpret_cast<const char *>(call.topkWeights + item + w - 1 -
+							      call.topk);
+		return call.scales.data + t * call.scales.step +
+		       (w - 1 - 2 * call.topk) * call.scaleStep;
+	}
+
+	/* Every rank begins with the next one, and ends with itself. */
+	template <class F> GIN_FN void eachPlace(uint32_t t, F f) const
+	{
+		uint32_t r = plan.rank;
+		GIN_NO_UNROLL
+		for (uint32_t n = 0; n < ranks(); n++) {
+			r = r + 1 < ranks() ? r + 1 : 0;
+			const size_t slot = slotOf(t, r);
+			if (slot != EP_NONE)
+				f(places[r].row + slot * call.rowBytes,
+				  places[r].meta + slot * call.metaBytes);
+		}
+	}
+
+	/* Done words of the tokens first to end - 1, whose rows are there, to all ranks. */
+	GIN_FN void tell(uint32_t first, uint32_t end) const
+	{
+		const uint32_t unit = first / EP_HT_UNIT;
+		const uint32_t units = (end + EP_HT_UNIT - 1) / EP_HT_UNIT - unit;
+		ginFence<ginScopeSystem>();
+		GIN_NO_UNROLL
+		for (uint32_t i = epTeamLane(); i < units * ranks(); i += epTeamSize()) {
+			const uint32_t r = i / units, u = unit + i % units;
+			post(r, epHtDoneAt(ht, plan.rank, u), rowsOfUnit(u, r));
+		}
+	}
+
+	/* The value of a done word: the first slot of the group * 8 + rows of the unit. */
+	GIN_FN uint32_t rowsOfUnit(uint32_t unit, uint32_t r) const
+	{
+		const uint32_t t = unit * EP_HT_UNIT, bit = t % EP_HT_GROUP;
+		const epHtPair pair = epHtPairsOf(plan, handle, t / EP_HT_GROUP)[r];
+		const uint32_t mine = pair.bits >> bit & ((1u << EP_HT_UNIT) - 1);
+		return pair.before * 8 + epBits(mine);
+	}
+
+	/*
+	 * Calls f(source, first slot, rows) when the rows of 32 tokens of a source are here, for
+	 * the share of team `n` of `teams` of each block. Shares are contiguous, as those of movers
+	 * are. By all threads of the team; ends if a rank is lost.
+	 */
+	template <class F> GIN_FN void eachGroup(uint32_t n, uint32_t teams, F f) const
+	{
+		const uint32_t *const tokens = epHtTokensOf(handle);
+		const uint64_t most =
+			(mostRows([&](uint32_t s) { return tokens[s]; }) + EP_HT_GROUP - 1) /
+			EP_HT_GROUP * ranks();
+		const uint32_t of = ginBlockIndex() * teams + n, all = ginGridSize() * teams;
+		const uint32_t end = static_cast<uint32_t>(most * (of + 1) / all);
+		GIN_NO_UNROLL
+		for (uint32_t i = static_cast<uint32_t>(most * of / all); i < end; i++) {
+			const uint32_t g = i / ranks(), s = i % ranks();
+			uint32_t slot, rows;
+			if (g * EP_HT_GROUP >= tokens[s])
+				continue;
+			if (!awaitGroup(s, g, tokens[s], &slot, &rows))
+				return;
+			f(s, slot, rows);
+		}
+	}
+
+	/* A thread for each unit. False: the source is lost. */
+	GIN_FN bool awaitGroup(uint32_t s, uint32_t g, uint32_t tokens, uint32_t *slot,
+			       uint32_t *rows) const
+	{
+		const uint32_t each = EP_HT_GROUP / EP_HT_UNIT, unit = g * each;
+		const uint32_t units = (tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
+		uint32_t sum = 0, first = 0, value;
+		bool here = true;
+		GIN_NO_UNROLL
+		for (uint32_t u = epTeamLane(); u < each && unit + u < units; u += epTeamSize()) {
+			here = here && await(s, epHtDoneAt(ht, s, unit + u), epoch + 1, &value);
+			if (!here)
+				break;
+			sum += value % 8;
+			first = u == 0 ? value / 8 : first;
+		}
+		if (!epTeamAll(here))
+			return false;
+		*slot = epTeamOfFirst(first);
+		*rows = epTeamSum(sum);
+		return true;
+	}
+
+	/* The row of a source's slot among all received rows. */
+	GIN_FN size_t recvRow(uint32_t s, uint32_t slot) const
+	{
+		return size_t{epHtStartOf(plan, handle)[s]} + slot;
+	}
+
+	GIN_FN void copy(uint32_t n, uint32_t copiers) const
+	{
+		char *const ring = scratch + placesBytes() + EP_HT_MOVERS * moverBytes();
+		epStages stages = epStagesOpen(ring + n * EP_HT_COPY_BYTES, EP_HT_COPY_BYTES,
+					       EP_HT_PIECE, EP_HT_STAGES);
+		eachGroup(n, copiers, [&](uint32_t s, uint32_t slot, uint32_t rows) {
+			const size_t at = recvRow(s, slot) * call.rowBytes;
+			const epHtRun run{plan.own + ht.poolAt + at, call.recvX + at,
+					  size_t{rows} * call.rowBytes};
+			if (s != plan.rank)
+				epMove(stages, run.pieces(), run);
+		});
+	}
+
+	GIN_FN void unpack(uint32_t n, uint32_t unpackers) const
+	{
+		const uint32_t each = 1 + call.topk + call.scaleWords;
+		eachGroup(n, unpackers, [&](uint32_t s, uint32_t slot, uint32_t rows) {
+			const size_t row = recvRow(s, slot);
+			GIN_NO_UNROLL
+			for (uint32_t i = epTeamLane(); i < rows * each; i += epTeamSize())
+				unpackItem(row + i / each, i % each);
+		});
+		const uint32_t of = ginBlockIndex() * unpackers + n,
+			       all = ginGridSize() * unpackers;
+		GIN_NO_UNROLL
+		for (size_t i = size_t{handle->rows} * call.topk + of * epTeamSize() + epTeamLane();
+		     i < size_t{call.room} * call.topk; i += all * epTeamSize())
+			storeIndex(i, EP_NONE);
+	}
+
+	/* Item `w` of a row's meta: the token, an expert with its weight, or a scale. */
+	GIN_FN void unpackItem(size_t row, uint32_t w) const
+	{
+		const char *const meta = plan.own + ht.metaAt + row * call.metaBytes;
+		const uint32_t scale = w - 1 - call.topk, k = w - 1;
+		if (w > call.topk) {
+			reinterpret_cast<uint32_t *>(
+				call.recvScales)[row * call.scaleWords + scale] =
+				wordAt(meta, w + call.topk);
+			return;
+		}
+		const uint32_t word = wordAt(meta, w);
+		if (w == 0) {
+			if (call.srcInfo)
+				call.srcInfo[row] = static_cast<int32_t>(word);
+			return;
+		}
+		const uint32_t local = word - plan.firstLocal;
+		const bool mine = local < plan.localExperts;
+		storeIndex(row * call.topk + k, mine ? local : EP_NONE);
+		call.recvTopkWeights[row * call.topk + k] =
+			mine ? epFloatOf(wordAt(meta, w + call.topk)) : 0.0f;
+	}
+
+	GIN_FN static uint32_t wordAt(const char *meta, uint32_t w)
+	{
+		return ginLoadWeak<uint32_t>(meta + w * 4);
+	}
+
+	/* EP_NONE: -1. */
+	GIN_FN void storeIndex(size_t i, uint32_t local) const
+	{
+		if (call.indexBytes == 8)
+			reinterpret_cast<int64_t *>(call.recvTopkIdx)[i] =
+				static_cast<int32_t>(local);
+		else
+			reinterpret_cast<int32_t *>(call.recvTopkIdx)[i] =
+				static_cast<int32_t>(local);
+	}
+};
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ht_move.cuh - a team moves rows: each is loaded once, and stored to one or more places
+ *
+ * epMove() moves the items 0 to n - 1 of `Items`, a class with
+ *
+ *	source(i), bytes(i)	an item's row: multiples of 16
+ *	metaWords()		words of its meta; 0: none
+ *	metaAt(i, w)		where word w of the meta is; NULL: it is the number meta(i)
+ *	each(i, f)		calls f(row, meta) for each place of the item
+ *	done(end)		the items below `end` are at their places; by the whole team
+ *
+ * With bulk copies one thread of a warp keeps a ring of stages in flight, each for a row and its
+ * meta, which the warp gathers by copies of 4 bytes. Otherwise the team loads and stores.
+ */
+#ifndef GIN_EP_HT_MOVE_CUH
+#define GIN_EP_HT_MOVE_CUH
+
+#include "gin/direct/bulk.cuh"
+
+#include "block.cuh"
+
+/* done() is called after so many items, and again at the end. */
+#define EP_HT_STEP 32u
+
+/*
+ * Measured on two H200: groups of stores that may still read their stage, groups that done() leaves
+ * in flight, stages of a mover that saturate the link.
+ */
+#define EP_HT_READING 2
+#define EP_HT_FLYING 8
+#define EP_HT_STAGES 6u
+
+/* A word that a gather has loaded, or a number. */
+template <class Items> GIN_FN uint32_t epMetaWord(const Items &items, uint32_t i, uint32_t w)
+{
+	const char *const at = items.metaAt(i, w);
+	return at ? ginLoadWeak<uint32_t>(at) : items.meta(i);
+}
+
+/* By loads and stores. */
+template <class Items> GIN_FN void epMoveByThreads(uint32_t n, const Items &items)
+{
+	const uint32_t lane = epTeamLane(), lanes = epTeamSize();
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < n; i++) {
+		const char *const from = items.source(i);
+		items.each(i, [&](char *row, char *meta) {
+			GIN_NO_UNROLL
+			for (uint32_t b = lane * 16; b < items.bytes(i); b += lanes * 16)
+				epPieceStore(row + b, epPieceLoad(from + b));
+			GIN_NO_UNROLL
+			for (uint32_t w = lane; w < items.metaWords(); w += lanes)
+				reinterpret_cast<uint32_t *>(meta)[w] = epMetaWord(items, i, w);
+		});
+		if ((i + 1) % EP_HT_STEP == 0 && i + 1 < n)
+			items.done(i + 1);
+	}
+	items.done(n);
+}
+
+/* A team's ring of stages in shared memory; `count` 0: there is none, threads load and store. */
+struct epStages {
+	uint32_t barriers, base, count, size; /* shared memory addresses; bytes of a stage */
+	uint32_t at, phase;		      /* the stage whose load is awaited next */
+};
+
+#if GIN_HAS_BULK
+
+/*
+ * A ring of at most `most` stages in `bytes` of scratch, by all threads of the team. A barrier
+ * counts the bulk load and the copies of each lane.
+ */
+GIN_FN epStages epStagesOpen(char *scratch, uint32_t bytes, uint32_t size, uint32_t most)
+{
+	epStages s = {ginBulkShared(scratch),
+		      ginBulkShared(scratch) + 128,
+		      0,
+		      (size + 127) / 128 * 128,
+		      0,
+		      0};
+	s.count = (bytes - 128) / s.size;
+	if (s.count > most)
+		s.count = most;
+	if (s.count <= EP_HT_READING)
+		s.count = 0;
+	for (uint32_t i = ginLane(); i < s.count; i += 32)
+		ginBulkInit(s.barriers + 8 * i, 33);
+	ginBulkFence();
+	__syncwarp();
+	return s;
+}
+
+/* Loads item i into a stage: the row by one bulk copy, its meta by all lanes. */
+template <class Items>
+GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Items &items)
+{
+	const uint32_t to = s.base + stage * s.size, barrier = s.barriers + 8 * stage;
+	if (ginLane() == 0) {
+		ginBulkExpect(barrier, items.bytes(i));
+		ginBulkRead(to, items.source(i), items.bytes(i), barrier);
+	}
+	GIN_NO_UNROLL
+	for (uint32_t w = ginLane(); w < items.metaWords(); w += 32) {
+		const uint32_t word = to + items.bytes(i) + w * 4;
+		const char *const at = items.metaAt(i, w);
+		if (at)
+			asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(word), "l"(at)
+				     : "memory");
+		else
+			asm volatile("st.shared.u32 [%0], %1;" ::"r"(word), "r"(items.meta(i))
+				     : "memory");
+	}
+	asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
+		     : "memory");
+}
+
+/* The stage's row and meta to all places of item i: one group. By one thread. */
+template <class Items> GIN_FN void epStageStore(const epStages &s, uint32_t i, const Items &items)
+{
+	const uint32_t from = s.base + s.at * s.size, bytes = items.bytes(i);
+	const uint32_t metaBytes = (items.metaWords() * 4 + 15) / 16 * 16;
+	ginBulkFence(); /* the meta is written by threads */
+	items.each(i, [&](char *row, char *meta) {
+		ginBulkWrite(row, from, bytes);
+		if (metaBytes)
+			ginBulkWrite(meta, from + bytes, metaBytes);
+	});
+	ginBulkCommit();
+}
+
+template <class Items> GIN_FN void epMoveInBulk(epStages &s, uint32_t n, const Items &items)
+{
+	uint32_t next = 0, into = s.at;
+	const auto load = [&] {
+		epStageLoad(s, into, next++, items);
+		into = into + 1 < s.count ? into + 1 : 0;
+	};
+	ginBulkFence(); /* other agents have written the rows */
+	GIN_NO_UNROLL
+	while (next < n && next < s.count)
+		load();
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < n; i++) {
+		ginBulkPass(s.barriers + 8 * s.at, s.phase);
+		if (ginLane() == 0)
+			epStageStore(s, i, items);
+		if (++s.at == s.count)
+			s.at = 0, s.phase ^= 1;
+		if (i >= EP_HT_READING && next < n) { /* into the stage of item i - READING */
+			ginBulkHaveRead<EP_HT_READING>();
+			__syncwarp();
+			load();
+		}
+		if ((i + 1) % EP_HT_STEP == EP_HT_FLYING && i > EP_HT_STEP) {
+			ginBulkHaveWritten<EP_HT_FLYING>();
+			ginBulkFence();
+			__syncwarp();
+			items.done(i + 1 - EP_HT_FLYING);
+		}
+	}
+	ginBulkHaveWritten<0>();
+	ginBulkFence();
+	__syncwarp();
+	items.done(n);
+}
+
+#else
+
+GIN_FN epStages epStagesOpen(char *, uint32_t, uint32_t, uint32_t)
+{
+	return {};
+}
+
+#endif
+
+/* By all threads of a team. */
+template <class Items> GIN_FN void epMove(epStages &stages, uint32_t n, const Items &items)
+{
+#if GIN_HAS_BULK
+	if (stages.count) {
+		epMoveInBulk(stages, n, items);
+		return;
+	}
+#endif
+	(void)stages;
+	epMoveByThreads(n, items);
+}
+
+#endif

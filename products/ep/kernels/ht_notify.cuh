@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ht_notify.cuh - how many tokens go where: layout on this rank, notify between ranks
+ *
+ * Counts come from the tokens, without atomics on memory of the GPU: slots do not depend on timing.
+ */
+#ifndef GIN_EP_HT_NOTIFY_CUH
+#define GIN_EP_HT_NOTIFY_CUH
+
+#include "ht.cuh"
+
+/* By one block: a thread takes a token. */
+class EpHtLayout : public EpHt
+{
+	uint32_t *const tokens; /* [ranks] */
+	uint32_t *const items;	/* [experts] */
+
+public:
+	GIN_FN EpHtLayout(const epArgs &a, char *shared)
+	    : EpHt(a, shared, ginEpCallHtNotify), tokens(reinterpret_cast<uint32_t *>(shared)),
+	      items(tokens + a.plan.nRanks)
+	{
+	}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		return (size_t{plan.nRanks} + plan.experts) * sizeof(uint32_t);
+	}
+
+	GIN_FN void run() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < ranks() + call.experts; i += threads())
+			tokens[i] = 0;
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t t = thread(); t < call.tokens; t += threads())
+			countToken(t);
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); r < ranks(); r += threads())
+			call.tokensPerRank[r] = static_cast<int32_t>(tokens[r]);
+		GIN_NO_UNROLL
+		for (uint32_t e = thread(); e < call.experts; e += threads())
+			call.tokensPerExpert[e] = static_cast<int32_t>(items[e]);
+	}
+
+private:
+	GIN_FN void countToken(uint32_t t) const
+	{
+		uint8_t *const goes = call.isTokenInRank + size_t{t} * ranks();
+		GIN_NO_UNROLL
+		for (uint32_t r = 0; r < ranks(); r++)
+			goes[r] = 0;
+		GIN_NO_UNROLL
+		for (uint32_t k = 0; k < call.topk; k++) {
+			const uint32_t e = expertAt(t, k), r = rankOf(e);
+			if (e == EP_NONE)
+				continue;
+			epScratchAdd(&items[e], 1);
+			if (isFirst(t, k, r))
+				epScratchAdd(&tokens[r], 1);
+			goes[r] = 1;
+		}
+	}
+
+	GIN_FN uint32_t expertAt(uint32_t t, uint32_t k) const
+	{
+		const size_t i = size_t{t} * call.topk + k;
+		const int64_t index = call.indexBytes == 8
+					      ? reinterpret_cast<const int64_t *>(call.topkIdx)[i]
+					      : reinterpret_cast<const int32_t *>(call.topkIdx)[i];
+		return static_cast<uint64_t>(index) < call.experts ? static_cast<uint32_t>(index)
+								   : EP_NONE;
+	}
+
+	GIN_FN uint32_t rankOf(uint32_t e) const
+	{
+		const uint32_t each = call.experts / ranks(), more = call.experts % ranks();
+		const uint32_t larger = more * (each + 1);
+		return e < larger ? e / (each + 1) : each ? more + (e - larger) / each : EP_NONE;
+	}
+
+	/* Has no k before this one an expert at the rank? */
+	GIN_FN bool isFirst(uint32_t t, uint32_t k, uint32_t r) const
+	{
+		bool any = false;
+		GIN_NO_UNROLL
+		for (uint32_t j = 0; j < k; j++) {
+			const uint32_t e = expertAt(t, j);
+			any = any || (e != EP_NONE && rankOf(e) == r);
+		}
+		return !any;
+	}
+};
+
+class EpHtNotify : public EpHt
+{
+	uint32_t *const sent;  /* [ranks]: rows to each rank */
+	uint32_t *const all;   /* [ranks]: rows that each rank gets from all */
+	uint32_t *const items; /* [own experts] */
+
+public:
+	GIN_FN EpHtNotify(const epArgs &a, char *shared)
+	    : EpHt(a, shared, ginEpCallHtNotify), sent(reinterpret_cast<uint32_t *>(shared)),
+	      all(sent + a.plan.nRanks), items(all + a.plan.nRanks)
+	{
+	}
+
+	GIN_FN static size_t scratchBytes(const epPlan &plan)
+	{
+		return (2ull * plan.nRanks + plan.localExperts) * sizeof(uint32_t);
+	}
+
+	GIN_FN void run()
+	{
+		if (stopped())
+			return;
+		markTokens();
+		if (!isLastBlock())
+			return;
+		epoch = epWordLoad(&plan.state->notified);
+		addGroups();
+		sendLines();
+		if (receiveLines())
+			finish();
+	}
+
+private:
+	GIN_FN uint32_t groups() const { return (call.tokens + EP_HT_GROUP - 1) / EP_HT_GROUP; }
+
+	/* The bits of all pairs. A team takes a group. */
+	GIN_FN void markTokens() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t g = ginBlockIndex() * epTeams() + epTeam(); g < groups();
+		     g += ginGridSize() * epTeams())
+			GIN_NO_UNROLL
+		for (uint32_t r = 0; r < ranks(); r++) {
+			const uint32_t bits = bitsOf(g, r);
+			if (epTeamFirst())
+				epHtPairsOf(plan, handle, g)[r].bits = bits;
+		}
+	}
+
+	/* The tokens of a group that go to a rank. */
+	GIN_FN uint32_t bitsOf(uint32_t g, uint32_t r) const
+	{
+#if GIN_ON_GPU
+		return __ballot_sync(0xffffffffu, goesTo(g * EP_HT_GROUP + ginLane(), r));
+#else
+		uint32_t bits = 0;
+		for (uint32_t j = 0; j < EP_HT_GROUP; j++)
+			bits |= (goesTo(g * EP_HT_GROUP + j, r) ? 1u : 0u) << j;
+		return bits;
+#endif
+	}
+
+	GIN_FN bool goesTo(uint32_t t, uint32_t r) const
+	{
+		return t < call.tokens && call.isTokenInRank[size_t{t} * ranks() + r];
+	}
+
+	/* The rows before each group, and sent[]. A team takes a rank. */
+	GIN_FN void addGroups() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t r = epTeam(); r < ranks(); r += epTeams()) {
+			uint32_t sum = 0;
+			GIN_NO_UNROLL
+			for (uint32_t first = 0; first < groups(); first += epTeamSize()) {
+				const uint32_t g = first + epTeamLane();
+				epHtPair *const pair = epHtPairsOf(plan, handle, g) + r;
+				const uint32_t n = g < groups() ? epBits(pair->bits) : 0;
+				const uint32_t end = sum + epTeamScan(n);
+				if (g < groups())
+					pair->before = end - n;
+				sum += epTeamSum(n);
+			}
+			if (epTeamFirst())
+				sent[r] = sum;
+		}
+		sync();
+	}
+
+	/* The count line of this rank, to every rank. */
+	GIN_FN void sendLines() const
+	{
+		const uint32_t words = 1 + ranks() + plan.mostLocal;
+		ginFence<ginScopeSystem>();
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < ranks() * words; i += threads()) {
+			const uint32_t r = i / words, w = i % words;
+			if (w < wordsOf(r))
+				post(r, epHtCountAt(plan, epoch % 2, plan.rank, w), wordOf(r, w));
+		}
+	}
+
+	GIN_FN uint32_t wordsOf(uint32_t r) const
+	{
+		return 1 + ranks() + plan.firstExpert[r + 1] - plan.firstExpert[r];
+	}
+
+	GIN_FN uint32_t wordOf(uint32_t r, uint32_t w) const
+	{
+		if (w == 0)
+			return call.tokens;
+		if (w <= ranks())
+			return sent[w - 1];
+		return static_cast<uint32_t>(
+			call.tokensPerExpert[plan.firstExpert[r] + w - 1 - ranks()]);
+	}
+
+	/* False: a rank is lost. */
+	GIN_FN bool receiveLines() const
+	{
+		const uint32_t words = wordsOf(plan.rank);
+		bool lost = false;
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < ranks() + plan.localExperts; i += threads())
+			all[i] = 0;
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); i < ranks() * words && !lost; i += threads()) {
+			const uint32_t s = i / words, w = i % words;
+			uint32_t value = 0;
+			lost = !await(s, epHtCountAt(plan, epoch % 2, s, w), epoch + 1, &value);
+			take(s, w, value);
+		}
+		return !GinCta{}.any(lost);
+	}
+
+	/* Word w of the line of source s. */
+	GIN_FN void take(uint32_t s, uint32_t w, uint32_t value) const
+	{
+		if (w == 0)
+			epHtTokensOf(handle)[s] = value;
+		else if (w > ranks())
+			epScratchAdd(&items[w - 1 - ranks()], value);
+		else if (call.rankPrefix)
+			call.rankPrefix[s * ranks() + w - 1] = static_cast<int32_t>(value);
+		if (w == 0 || w > ranks())
+			return;
+		epScratchAdd(&all[w - 1], value);
+		if (w - 1 == plan.rank)
+			epHtRowsOf(plan, handle)[s] = value;
+	}
+
+	/* The handle, the reports, the next epoch. */
+	GIN_FN void finish() const
+	{
+		const uint32_t step = call.alignment;
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t e = thread(); e < plan.localExperts; e += threads())
+			items[e] = (items[e] + step - 1) / step * step;
+		GIN_NO_UNROLL
+		for (uint32_t r = thread(); call.rankPrefix && r < ranks(); r += threads())
+			addSources(r);
+		sync();
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); call.recvCounts && i < 1 + plan.localExperts;
+		     i += threads())
+			call.recvCounts[i] =
+				static_cast<int32_t>(i ? items[i - 1] : all[plan.rank]);
+		if (thread() != 0)
+			return;
+		uint32_t *const start = epHtStartOf(plan, handle);
+		uint32_t sum = 0;
+		GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++) {
+			start[s] = sum;
+			sum += epHtRowsOf(plan, handle)[s];
+		}
+		*handle = {EP_HT_TAG, epoch, call.tokens, sum};
+		if (call.ticket)
+			tellHost();
+		epWordStore(&plan.state->notified, epoch + 1);
+	}
+
+	/* rankPrefix[s][r] becomes the sum over the sources up to s. */
+	GIN_FN void addSources(uint32_t r) const
+	{
+		int32_t sum = 0;
+		GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++)
+			sum = call.rankPrefix[s * ranks() + r] += sum;
+	}
+
+	GIN_FN void tellHost() const
+	{
+		uint32_t *const entry = ht.page + call.ticket % EP_HT_TICKETS * ht.pageWords;
+		uint32_t most = 0;
+		GIN_NO_UNROLL
+		for (uint32_t r = 0; r < ranks(); r++)
+			most = all[r] > most ? all[r] : most;
+		epPageStore(entry + 1, all[plan.rank]);
+		epPageStore(entry + 2, most);
+		GIN_NO_UNROLL
+		for (uint32_t e = 0; e < plan.localExperts; e++)
+			epPageStore(entry + 3 + e, items[e]);
+		epPagePublish(entry, call.ticket);
+	}
+};
+
+#endif

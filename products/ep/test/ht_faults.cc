@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ht_faults.cc - high throughput: ranks that do not answer, handles and arguments that do not fit
+ *
+ *	ht_faults --threads N	ranks stay away from a call, handles differ
+ *	ht_faults --kill N	processes; rank 1 is killed, the others go on by ginEpShrink()
+ */
+#include <signal.h>
+
+#include "faults.h"
+#include "ht.h"
+
+static HtRound roundFor(Rank &r, uint64_t seed)
+{
+	return htRound(r, 3 * r.nRanks, 3, 64, 40, seed);
+}
+
+static ginEp_t epFor(Rank &r, const HtRound &round, uint64_t milliseconds)
+{
+	ginEpConfig_t config = htConfig(round, 0);
+	config.timeout = milliseconds * 1000000;
+	return makeEp(r, config);
+}
+
+static void layer(Rank &r, ginEp_t ep, const HtRound &round)
+{
+	meet(r);
+	HtNotified handle(r, ep, round);
+	HtDispatched rows(handle, round, 2, true);
+	HtCombined back(handle, round, 1, true);
+	meet(r);
+	handle.notify(ep);
+	handle.checkCounts(ep);
+	EP_CHECK(rows.run(ep));
+	finish(r, ep);
+	rows.check();
+	EP_CHECK(back.run(ep));
+	finish(r, ep);
+	back.check();
+}
+
+/* The result of a call when its kernel has ended. */
+static ginResult_t after(Rank &r, ginEp_t ep, ginResult_t result)
+{
+	wait(r);
+	const ginEpRecord_t record = recordOf(ep);
+	return record.valid ? static_cast<ginResult_t>(record.result) : result;
+}
+
+/* The calls of a layer, 0 to 2. Memory is there before the first one waits. */
+struct Layer {
+	Rank &r;
+	ginEp_t ep;
+	HtNotified handle;
+	HtDispatched rows;
+	HtCombined back;
+
+	Layer(Rank &rank, ginEp_t ofEp, const HtRound &round)
+	    : r(rank), ep(ofEp), handle(rank, ofEp, round), rows(handle, round, 0, true),
+	      back(handle, round, 0, false)
+	{
+		handle.layout();
+		wait(r);
+		meet(r);
+	}
+
+	ginResult_t call(int which)
+	{
+		if (which == 0)
+			return after(r, ep,
+				     ginEpHtNotify(ep, &handle.args, Batch::streamOf(r),
+						   &handle.ticket));
+		return after(r, ep, which == 1 ? rows.run(ep) : back.run(ep));
+	}
+};
+
+/*
+ * Rank 1 stays away from a call. The others fail by their limit, or because another rank has
+ * failed, until the reset; rank 1 learns it when it comes, long before its own limit.
+ */
+static void absent(Rank &r, int which)
+{
+	const HtRound round = roundFor(r, 31 + which);
+	ginEp_t ep = epFor(r, round, r.rank == 1 ? 60000 : patience(r));
+	layer(r, ep, round);
+	{
+		Layer of(r, ep, round);
+		for (int i = 0; i < which; i++)
+			EP_CHECK(of.call(i));
+		meet(r);
+		if (r.rank != 1) {
+			const ginResult_t result = of.call(which);
+			const ginEpRecord_t record = recordOf(ep);
+			EXPECT(result == ginErrorTimeout || result == ginErrorPeer);
+			EXPECT(record.call == ginEpCallHtNotify + static_cast<uint32_t>(which));
+			EXPECT(record.epoch == 1 && record.rank != r.rank);
+			EXPECT(result == ginErrorPeer || record.rank == 1);
+			EP_FAILS(ginEpHtNotify(ep, &of.handle.args, Batch::streamOf(r), nullptr),
+				 result);
+			if (which == 0) {
+				ginEpHtCounts_t counts = GIN_EP_HT_COUNTS_INIT;
+				const uint32_t next = of.handle.ticket ? of.handle.ticket : 2;
+				EP_FAILS(ginEpHtCounts(ep, next, 0, &counts), result);
+			}
+		}
+		meet(r);
+		if (r.rank == 1) {
+			/* The others' count lines have come: its notify may succeed. */
+			ginResult_t result = of.call(which);
+			if (which == 0 && result == ginSuccess)
+				result = of.call(1);
+			EP_FAILS(result, ginErrorPeer);
+			recordOf(ep);
+			EXPECT(strstr(ginEpGetLastError(), "has given up an earlier wait"));
+		}
+		meet(r);
+	}
+	EP_CHECK(ginEpReset(ep));
+	EXPECT(!recordOf(ep).valid);
+	for (uint64_t i = 0; i < 3; i++)
+		layer(r, ep, roundFor(r, 40 + i));
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* Rank 0 has a handle of another notify, or rows of another size. No rank writes a row. */
+static void different(Rank &r, bool otherHandle)
+{
+	HtRound round = roundFor(r, 51);
+	ginEp_t ep = epFor(r, round, 60000);
+	{
+		Layer one(r, ep, round), two(r, ep, round);
+		HtRound half = round;
+		EP_CHECK(one.call(0));
+		EP_CHECK(two.call(0));
+		half.hidden /= r.rank == 0 ? 2 : 1;
+		HtDispatched odd(one.handle, half, 0, true);
+		meet(r);
+		HtDispatched &call = !otherHandle ? odd : r.rank ? one.rows : two.rows;
+		const ginResult_t result = after(r, ep, call.run(ep));
+		EXPECT(result == ginErrorInvalidArgument || result == ginErrorPeer);
+		EXPECT(recordOf(ep).call == ginEpCallHtDispatch);
+		EXPECT(result == ginErrorPeer || strstr(ginEpGetLastError(), "of another size"));
+		call.whole("recvX", call.recvX, std::vector<uint8_t>());
+		meet(r);
+	}
+	EP_CHECK(ginEpReset(ep));
+	layer(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* Memory that no notify has filled, and a handle for other tokens. */
+static void wrongHandle(Rank &r)
+{
+	HtRound round = roundFor(r, 61), fewer = round;
+	fewer.tokens[0] = 7;
+	ginEp_t ep = epFor(r, round, 60000);
+	{
+		Layer of(r, ep, round), other(r, ep, fewer);
+		if (r.rank == 0)
+			other.rows.args.handle = of.handle.handle.at();
+		EP_CHECK(of.call(0));
+		meet(r);
+		EXPECT(other.call(1) != ginSuccess);
+		if (r.rank == 0)
+			EXPECT(strstr(ginEpGetLastError(), "for 7 tokens: it has 40"));
+		meet(r);
+	}
+	EP_CHECK(ginEpReset(ep));
+	layer(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+static void fails(ginResult_t seen, ginResult_t expected, const char *words)
+{
+	EP_FAILS(seen, expected);
+	if (!strstr(ginEpGetLastError(), words))
+		fprintf(stderr, "\"%s\" does not say: %s\n", ginEpGetLastError(), words);
+	EXPECT(strstr(ginEpGetLastError(), words));
+}
+
+/* Arguments that the host refuses: nothing is enqueued. */
+static void refused(Rank &r)
+{
+	const HtRound round = roundFor(r, 71);
+	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+	ginEp_t low = nullptr, ep = epFor(r, round, 60000);
+	config.experts = 8;
+	config.hidden = 64;
+	EP_CHECK(ginEpCreate(r.comm, &config, &low));
+	{
+		Layer of(r, ep, round);
+		const auto dispatch = [&](void (*spoil)(ginEpHtDispatchArgs_t & a),
+					  const char *words) {
+			ginEpHtDispatchArgs_t args = of.rows.args;
+			spoil(args);
+			fails(ginEpHtDispatch(ep, &args, nullptr), ginErrorInvalidArgument, words);
+		};
+		const auto combine = [&](void (*spoil)(ginEpHtCombineArgs_t & a),
+					 const char *words) {
+			ginEpHtCombineArgs_t args = of.back.args;
+			spoil(args);
+			fails(ginEpHtCombine(ep, &args, nullptr), ginErrorInvalidArgument, words);
+		};
+		const auto notify = [&](void (*spoil)(ginEpHtNotifyArgs_t & a), const char *words) {
+			ginEpHtNotifyArgs_t args = of.handle.args;
+			spoil(args);
+			fails(ginEpHtNotify(ep, &args, nullptr, nullptr), ginErrorInvalidArgument,
+			      words);
+		};
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.size = 8; },
+			 "GIN_EP_HT_DISPATCH_ARGS_INIT");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.handle = nullptr; }, "handle is");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.size[0] = 41; }, "htTokens = 40");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.size[1] = 72; }, "htRowBytes = 128");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.size[1] = 12; }, "multiple of 16");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.type = ginEpI64; }, "1, 2 or 4 bytes");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.stride[0] = 65; }, "aligned to 16");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.topkIdx.type = ginEpF32; },
+			 "topkIdx has");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.topkIdx.size[1] = 4; }, "topkIdx");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.topkWeights.data = nullptr; },
+			 "topkWeights is missing");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.scales = a.x, a.scales.size[1] = 3; },
+			 "htScaleBytes / 4 = 1");
+		dispatch([](ginEpHtDispatchArgs_t &a) { a.scales = a.x, a.scales.size[1] = 1; },
+			 "must have 4 bytes");
+		combine([](ginEpHtCombineArgs_t &a) { a.x.type = ginEpF8E4m3; }, "x has");
+		combine([](ginEpHtCombineArgs_t &a) { a.out.size[0] = -1; }, "out.size[0] is -1");
+		combine(
+			[](ginEpHtCombineArgs_t &a) {
+				a.bias[1] = a.out, a.bias[1].type = ginEpF32;
+			},
+			"bias[1] has");
+		combine([](ginEpHtCombineArgs_t &a) { a.topkWeights.size[1] = 9; }, "topk = 3");
+		notify([](ginEpHtNotifyArgs_t &a) { a.isTokenInRank.type = ginEpI32; }, "1 byte");
+		notify([](ginEpHtNotifyArgs_t &a) { a.tokensPerExpert.size[0]--; },
+		       "tokensPerExpert");
+		notify([](ginEpHtNotifyArgs_t &a) { a.rankPrefix.nDims = 1; }, "rankPrefix has 1");
+		fails(ginEpHtDispatch(low, &of.rows.args, nullptr), ginErrorInvalidUsage,
+		      "GIN_EP_LL");
+		void *inside = nullptr;
+		uint64_t bytes = 0;
+		EP_CHECK(ginEpHtPool(ep, &inside, &bytes));
+		ginEpHtDispatchArgs_t args = of.rows.args;
+		args.recvX.data = static_cast<char *>(inside) + 16;
+		if (args.recvX.size[0])
+			fails(ginEpHtDispatch(ep, &args, nullptr), ginErrorInvalidArgument,
+			      "beginning of the pool");
+		ginEpDispatchArgs_t usual = GIN_EP_DISPATCH_ARGS_INIT;
+		usual.handle = of.handle.handle.at();
+		fails(ginEpDispatch(ep, &usual, nullptr), ginErrorInvalidUsage, "GIN_EP_HT");
+		uint64_t none = 0;
+		fails(ginEpHtHandleBytes(ep, 41, &none), ginErrorInvalidArgument, "htTokens");
+		ginEpHtLayoutArgs_t layout = GIN_EP_HT_LAYOUT_ARGS_INIT;
+		fails(ginEpHtLayout(r.comm, &layout, nullptr), ginErrorInvalidArgument,
+		      "experts is 0");
+	}
+	EP_CHECK(ginEpDestroy(low));
+	layer(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+static int run(const ginConfig_t *config)
+{
+	Rank r;
+	rankOpen(r, config);
+	refused(r);
+	if (r.nRanks > 1) {
+		for (int which = 0; which < 3; which++)
+			absent(r, which);
+		different(r, false);
+		different(r, true);
+		wrongHandle(r);
+	}
+	if (r.rank == 0)
+		printf("ok: faults, %d ranks\n", r.nRanks);
+	rankClose(r);
+	return 0;
+}
+
+/*
+ * Rank 1 is killed after the counts. The others' dispatch ends by the death, not by its limit, and
+ * they go on in the memory of the ep.
+ */
+static int runKilled(const ginConfig_t *config)
+{
+	Rank r, rest;
+	rankOpen(r, config);
+	const HtRound round = roundFor(r, 81);
+	ginEp_t ep = epFor(r, round, 60000), next = nullptr;
+	ginComm_t comm = nullptr;
+	layer(r, ep, round);
+	{
+		Layer of(r, ep, round);
+		EP_CHECK(of.call(0));
+		meet(r);
+		if (r.rank == 1)
+			raise(SIGKILL);
+		EP_FAILS(of.call(1), ginErrorPeer);
+	}
+	CHECK(ginCommShrink(r.comm, nullptr, 0, &comm));
+	rest = rankTake(comm);
+	const HtRound fewer = roundFor(rest, 82);
+	ginEpConfig_t small = htConfig(fewer, 60);
+	EP_CHECK(ginEpShrink(ep, comm, &small, &next));
+	for (uint64_t i = 0; i < 3; i++)
+		layer(rest, next, roundFor(rest, 90 + i));
+	EP_CHECK(ginEpDestroy(next));
+	rankClose(rest);
+	ginEpDestroy(ep);
+	ginCommDestroy(r.comm);
+	return 0;
+}
+
+static int kill(int count)
+{
+	const int *result = ranksStart(count, 0, runKilled);
+	for (int i = 0; i < count; i++)
+		EXPECT(result[i] == (i == 1 ? 128 + SIGKILL : 0));
+	printf("ok: killed, %d ranks\n", count);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "--kill"))
+		return kill(atoi(argv[2]));
+	return ranksMain(argc, argv, run);
+}
