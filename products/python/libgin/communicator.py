@@ -40,6 +40,26 @@ def unique_id() -> UniqueId:
     return UniqueId(bytes(made))
 
 
+_NO_ID = "rank 0 has no id: "  # before the sentence that the others get instead
+
+
+def id_text() -> tuple[str, Exception | None]:
+    """What rank 0 sends to the others: its id, or why it has none, so that nobody waits for it."""
+    try:
+        return unique_id().hex(), None
+    except Exception as error:
+        return f"{_NO_ID}{error}", error
+
+
+def id_of(text: str, error: Exception | None = None) -> bytes:
+    """The id of id_text(), on every rank; `error` on rank 0."""
+    if error is not None:
+        raise error
+    if text.startswith(_NO_ID):
+        raise failure(_abi.ginErrorBootstrap, "ginGetUniqueId", text.encode())
+    return bytes.fromhex(text)
+
+
 def _gatherer(allgather, size, failed):
     """ginAllgather_t that calls allgather(bytes). An exception goes to `failed`."""
 
@@ -153,16 +173,18 @@ class Communicator(OfThisProcess):
         """Ranks with a key-value store of set() and get(), as torch.distributed has.
 
         get() waits for the key. The key is deleted when all ranks have joined, if the store has
-        delete_key(); else each communicator needs a key of its own.
+        delete_key(); else, and after a failure, the next communicator needs a key of its own.
         """
         for name in ("set", "get"):
             if not callable(getattr(store, name, None)):
                 raise TypeError(f"a {type(store).__name__} has no {name}(): give a store")
+        error = None
         if rank == 0:
-            store.set(key, unique_id().hex())
+            text, error = id_text()
+            store.set(key, text)
         found = store.get(key)
         text = found.decode() if isinstance(found, bytes) else found
-        comm = cls(id=bytes.fromhex(text), rank=rank, size=size, **options)
+        comm = cls(id=id_of(text, error), rank=rank, size=size, **options)
         if rank == 0 and hasattr(store, "delete_key"):
             store.delete_key(key)
         comm.barrier()  # no rank takes the old id for the next communicator's

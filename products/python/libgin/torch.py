@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from . import _dlpack
-from .communicator import Communicator, unique_id
+from .communicator import Communicator, id_of, id_text
 from .memory import alloc
 from .window import Window
 
@@ -25,9 +25,11 @@ def communicator(
     """The ranks of a process group of any backend; None: the default group. Collective over it."""
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     first = dist.get_global_rank(group, 0) if group else 0
-    box = [bytes(unique_id()) if rank == 0 else None]
+    text, error = id_text() if rank == 0 else (None, None)
+    box = [text]
     dist.broadcast_object_list(box, src=first, group=group)
-    return Communicator(id=box[0], rank=rank, size=size, device=_device(device), **options)
+    made = id_of(box[0], error)
+    return Communicator(id=made, rank=rank, size=size, device=_device(device), **options)
 
 
 def empty(*size: Any, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:

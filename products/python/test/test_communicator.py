@@ -169,6 +169,29 @@ def test_the_first_exception_of_a_rank_is_raised():
     assert others == [libgin.PeerError] * 2
 
 
+def test_no_rank_waits_for_an_id_that_rank_0_cannot_make(monkeypatch):
+    store, failed = Store(), {}
+
+    def fails():
+        raise libgin.SystemCallError("no descriptor is left")
+
+    def main(rank):
+        try:
+            libgin.Communicator.from_store(store, rank, 2, device="none")
+        except libgin.GinError as error:
+            failed[rank] = error
+
+    monkeypatch.setattr("libgin.communicator.unique_id", fails)
+    threads = [threading.Thread(target=main, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert type(failed[0]) is libgin.SystemCallError and str(failed[0]) == "no descriptor is left"
+    assert type(failed[1]) is libgin.BootstrapError
+    assert str(failed[1]) == "rank 0 has no id: no descriptor is left"
+
+
 def test_abort_ends_the_waits_of_other_ranks():
     def body(comm):
         if comm.rank == 0:
