@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collective.c - ncclAllGather() and ncclAllReduce(), by CPUs
+ * collective.c - NCCL's collectives, by CPUs
  *
- * For the set-up of programs: any size, in order on the stream, slow. On a GPU the stream copies
+ * For the set-up of programs: any size, in order on the stream, slow. Each is an allgather, of which
+ * a rank keeps what it needs. On a GPU the stream copies
  * the data to host memory and then writes the number of the job; a thread of the communicator waits
  * for the number, gathers over the control plane, and writes the number for which the stream waits
  * before it copies the result back. Jobs of one communicator run in one order, whatever their
@@ -23,15 +24,23 @@
 /* The number before the first job's: a communicator soon comes to numbers beyond 2^32. */
 #define NO_JOB (0u - 3u)
 
+/*
+ * Every rank contributes `bytes`. This rank keeps `take` bytes of each rank's contribution, from
+ * `skip` on: side by side, or reduced.
+ */
 struct job {
 	struct job *next;
 	uint32_t number;
-	size_t count, bytes; /* elements and bytes of one rank */
+	size_t bytes, skip, take;
+	int source; /* the only rank whose contribution is kept; ALL */
 	int reduces;
 	ncclDataType_t type;
 	ncclRedOp_t op;
-	char *in, *out;
+	char *in;  /* NULL: zeros */
+	char *out; /* not used if `take` is 0 */
 };
+
+#define ALL (-1)
 
 /* Words that the GPU and the thread write, in pinned memory. */
 struct mailbox {
@@ -62,52 +71,56 @@ struct collectives {
 	size_t oldCount;
 };
 
-/* A job gathers every rank's input: into the output, or to reduce it. */
-static ncclResult_t gatherPiece(ginComm_t gin, const struct job *j, size_t at, size_t bytes,
-				char *piece, char *gathered, int nRanks)
+static size_t outBytesOf(const struct job *j, int nRanks)
 {
-	ncclResult_t result = ncclFromGin(ginCommAllgather(gin, j->in + at, piece, bytes));
-
-	for (int r = 0; r < nRanks && result == ncclSuccess; r++)
-		memcpy(gathered + (size_t)r * j->bytes + at, piece + (size_t)r * bytes, bytes);
-	return result;
+	return j->take * (j->reduces || j->source != ALL ? 1 : (size_t)nRanks);
 }
 
-static ncclResult_t gather(ginComm_t gin, const struct job *j, char *gathered, int nRanks)
+/* Keeps what this rank needs of rank `r`'s bytes `at` to `at + bytes`. */
+static void keep(const struct job *j, int r, size_t at, const char *data, size_t bytes)
 {
-	char *piece = malloc((size_t)nRanks * GIN_ALLGATHER_BYTES);
-	ncclResult_t result = piece ? ncclSuccess : ncclFail(ncclSystemError, "no memory");
+	const size_t from = at > j->skip ? at : j->skip, end = j->skip + j->take;
+	const size_t to = at + bytes < end ? at + bytes : end;
+	char *out = j->out + from - j->skip;
+
+	if (from >= to || (j->source != ALL && j->source != r))
+		return;
+	data += from - at;
+	if (j->reduces && r)
+		ncclReduceInto(out, data, (to - from) / ncclTypeSize(j->type), j->type, j->op);
+	else
+		memcpy(j->reduces || j->source != ALL ? out : out + (size_t)r * j->take, data,
+		       to - from);
+}
+
+/* `zeros`: the contribution of a rank without input. */
+static ncclResult_t gather(ginComm_t gin, const struct job *j, int nRanks, const char *zeros,
+			   char *piece)
+{
+	ncclResult_t result = ncclSuccess;
 
 	for (size_t at = 0; at < j->bytes && result == ncclSuccess; at += GIN_ALLGATHER_BYTES) {
 		size_t left = j->bytes - at;
 		size_t bytes = left < GIN_ALLGATHER_BYTES ? left : GIN_ALLGATHER_BYTES;
-		result = gatherPiece(gin, j, at, bytes, piece, gathered, nRanks);
+		result = ncclFromGin(
+			ginCommAllgather(gin, j->in ? j->in + at : zeros, piece, bytes));
+		for (int r = 0; r < nRanks && result == ncclSuccess; r++)
+			keep(j, r, at, piece + (size_t)r * bytes, bytes);
 	}
-	free(piece);
-	return result;
-}
-
-static ncclResult_t reduce(ginComm_t gin, const struct job *j, int nRanks)
-{
-	char *gathered = malloc((size_t)nRanks * j->bytes);
-	ncclResult_t result = gathered ? ncclSuccess : ncclFail(ncclSystemError, "no memory");
-
-	if (result == ncclSuccess)
-		result = gather(gin, j, gathered, nRanks);
-	if (result == ncclSuccess) {
-		for (int r = 1; r < nRanks; r++)
-			ncclReduceInto(gathered, gathered + (size_t)r * j->bytes, j->count, j->type,
-				       j->op);
-		ncclReduceEnd(gathered, j->count, j->type, j->op, nRanks);
-		memcpy(j->out, gathered, j->bytes);
-	}
-	free(gathered);
 	return result;
 }
 
 static ncclResult_t doJob(ginComm_t gin, const struct job *j, int nRanks)
 {
-	return j->reduces ? reduce(gin, j, nRanks) : gather(gin, j, j->out, nRanks);
+	char *memory = calloc((size_t)nRanks + 1, GIN_ALLGATHER_BYTES);
+
+	if (!memory)
+		return ncclFail(ncclSystemError, "no memory");
+	ncclResult_t result = gather(gin, j, nRanks, memory, memory + GIN_ALLGATHER_BYTES);
+	if (result == ncclSuccess && j->reduces)
+		ncclReduceEnd(j->out, j->take / ncclTypeSize(j->type), j->type, j->op, nRanks);
+	free(memory);
+	return result;
 }
 
 /* The next job, or NULL at the end. */
@@ -420,14 +433,14 @@ static int enqueue(struct collectives *c, const struct job *j, const void *send,
 		error = cuda->streamWaitEvent(stream, c->event, 0); /* staging is free again */
 	else
 		error = cuda->eventCreate(&c->event, ncclDriverNoTiming);
-	if (!error)
+	if (!error && j->in)
 		error = cuda->copy(addressOf(j->in), addressOf(send), j->bytes, stream);
 	if (!error)
 		error = cuda->streamWrite32(stream, addressOf(&c->mailbox->posted), j->number, 0);
 	if (!error)
 		error = cuda->streamWait32(stream, addressOf(&c->mailbox->done), j->number,
 					   ncclDriverWaitGreater);
-	if (!error)
+	if (!error && outBytes)
 		error = cuda->copy(addressOf(receive), addressOf(j->out), outBytes, stream);
 	return error ? error : cuda->eventRecord(c->event, stream);
 }
@@ -447,7 +460,7 @@ static ncclResult_t enqueueJob(ncclComm_t comm, struct job *j, const void *send,
 	struct collectives *c = comm->collectives;
 	void *popped;
 
-	j->in = c->staging;
+	j->in = send ? c->staging : NULL;
 	j->out = c->staging + j->bytes;
 	j->number = c->last + 1;
 	int error = c->cuda->ctxPush(c->context);
@@ -487,7 +500,7 @@ static ncclResult_t runCollective(void *args)
 {
 	const struct collectiveArgs *a = args;
 	ncclComm_t comm = a->comm;
-	const size_t outBytes = a->job.bytes * (a->job.reduces ? 1 : (size_t)comm->nRanks);
+	const size_t outBytes = outBytesOf(&a->job, comm->nRanks);
 	ncclResult_t result = ncclEndKept(comm);
 
 	if (result != ncclSuccess || !a->job.bytes)
@@ -507,36 +520,178 @@ static ncclResult_t runCollective(void *args)
 	return enqueueJob(comm, j, a->send, a->receive, outBytes, a->stream);
 }
 
-static ncclResult_t start(const char *call, struct collectiveArgs *args)
-{
-	const size_t size = ncclTypeSize(args->job.type);
+/* The arguments that all collectives have. */
+struct call {
+	const char *name;
+	size_t count;
+	ncclDataType_t type;
+	ncclComm_t comm;
+	cudaStream_t stream;
+};
 
-	args->job.bytes = args->job.count * size;
-	if (!args->comm || !size || (args->job.count && (!args->send || !args->receive)))
-		return ncclFail(ncclInvalidArgument,
-				"%s: comm or a buffer is NULL, or the type "
-				"is unknown",
-				call);
-	return ncclGroupDo(args->comm, runCollective, args, sizeof(*args));
+static size_t blockBytes(const struct call *call)
+{
+	return call->count * ncclTypeSize(call->type);
 }
+
+/* The rank's own block of contributions that have a block for each rank. */
+static struct job blockJob(const struct call *call)
+{
+	const size_t block = blockBytes(call);
+
+	return (struct job){.bytes = block * (size_t)call->comm->nRanks,
+			    .skip = block * (size_t)call->comm->rank,
+			    .take = block,
+			    .source = ALL};
+}
+
+/* `send` NULL: this rank contributes nothing. */
+static ncclResult_t start(const struct call *call, const struct job *job, const void *send,
+			  void *receive)
+{
+	struct collectiveArgs args = {call->comm, send, receive, *job, call->stream};
+
+	args.job.type = call->type;
+	if (call->count && job->take && !receive)
+		return ncclFail(ncclInvalidArgument, "%s: the buffer to receive is NULL",
+				call->name);
+	return ncclGroupDo(call->comm, runCollective, &args, sizeof(args));
+}
+
+static ncclResult_t check(const struct call *call, int isSender, const void *send)
+{
+	if (!call->comm || !ncclTypeSize(call->type))
+		return ncclFail(ncclInvalidArgument, "%s: comm is NULL, or the type is unknown",
+				call->name);
+	if (call->count && isSender && !send)
+		return ncclFail(ncclInvalidArgument, "%s: the buffer to send is NULL", call->name);
+	return ncclSuccess;
+}
+
+/* Also checks `send`, if this rank is the root or `allSend`. */
+static ncclResult_t checkRoot(const struct call *call, int root, int allSend, const void *send)
+{
+	ncclResult_t result = check(call, allSend, send);
+
+	if (result != ncclSuccess)
+		return result;
+	if (root < 0 || root >= call->comm->nRanks)
+		return ncclFail(ncclInvalidArgument, "%s: root is %d: must be 0 to %d", call->name,
+				root, call->comm->nRanks - 1);
+	return check(call, root == call->comm->rank, send);
+}
+
+#define CALL(name) ((struct call){name, count, type, comm, stream})
 
 ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type,
 			   ncclComm_t comm, cudaStream_t stream)
 {
-	struct collectiveArgs args = {comm, send, receive, {.count = count, .type = type}, stream};
+	const struct call call = CALL("ncclAllGather");
+	const struct job job = {
+		.bytes = blockBytes(&call), .take = blockBytes(&call), .source = ALL};
+	ncclResult_t result = check(&call, 1, send);
 
-	return start("ncclAllGather", &args);
+	return result == ncclSuccess ? start(&call, &job, send, receive) : result;
+}
+
+ncclResult_t ncclGather(const void *send, void *receive, size_t count, ncclDataType_t type,
+			int root, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct call call = CALL("ncclGather");
+	struct job job = {.bytes = blockBytes(&call), .source = ALL};
+	ncclResult_t result = checkRoot(&call, root, 1, send);
+
+	if (result != ncclSuccess)
+		return result;
+	if (root == comm->rank)
+		job.take = job.bytes;
+	return start(&call, &job, send, receive);
+}
+
+ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, ncclDataType_t type,
+			   int root, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct call call = CALL("ncclBroadcast");
+	const size_t bytes = blockBytes(&call);
+	const struct job job = {.bytes = bytes, .take = bytes, .source = root};
+	ncclResult_t result = checkRoot(&call, root, 0, send);
+
+	if (result != ncclSuccess)
+		return result;
+	return start(&call, &job, root == comm->rank ? send : NULL, receive);
+}
+
+ncclResult_t ncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+		       cudaStream_t stream)
+{
+	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+ncclResult_t ncclScatter(const void *send, void *receive, size_t count, ncclDataType_t type,
+			 int root, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct call call = CALL("ncclScatter");
+	ncclResult_t result = checkRoot(&call, root, 0, send);
+
+	if (result != ncclSuccess)
+		return result;
+	struct job job = blockJob(&call);
+	job.source = root;
+	return start(&call, &job, root == comm->rank ? send : NULL, receive);
+}
+
+ncclResult_t ncclAlltoAll(const void *send, void *receive, size_t count, ncclDataType_t type,
+			  ncclComm_t comm, cudaStream_t stream)
+{
+	const struct call call = CALL("ncclAlltoAll");
+	ncclResult_t result = check(&call, 1, send);
+
+	if (result != ncclSuccess)
+		return result;
+	const struct job job = blockJob(&call);
+	return start(&call, &job, send, receive);
+}
+
+/* `root` NULL: all ranks receive. */
+static ncclResult_t reduceAll(const struct call *call, const void *send, void *receive,
+			      ncclRedOp_t op, const int *root)
+{
+	struct job job = {.bytes = blockBytes(call), .source = ALL, .reduces = 1, .op = op};
+	ncclResult_t result = ncclReduceCheck(call->name, call->type, op);
+
+	if (result == ncclSuccess)
+		result = root ? checkRoot(call, *root, 1, send) : check(call, 1, send);
+	if (result != ncclSuccess)
+		return result;
+	if (!root || *root == call->comm->rank)
+		job.take = job.bytes;
+	return start(call, &job, send, receive);
 }
 
 ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
 			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-	struct collectiveArgs args = {comm,
-				      send,
-				      receive,
-				      {.count = count, .type = type, .op = op, .reduces = 1},
-				      stream};
-	ncclResult_t result = ncclReduceCheck(type, op);
+	return reduceAll(&CALL("ncclAllReduce"), send, receive, op, NULL);
+}
 
-	return result == ncclSuccess ? start("ncclAllReduce", &args) : result;
+ncclResult_t ncclReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
+			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	return reduceAll(&CALL("ncclReduce"), send, receive, op, &root);
+}
+
+ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, ncclDataType_t type,
+			       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct call call = CALL("ncclReduceScatter");
+	ncclResult_t result = ncclReduceCheck(call.name, type, op);
+
+	if (result == ncclSuccess)
+		result = check(&call, 1, send);
+	if (result != ncclSuccess)
+		return result;
+	struct job job = blockJob(&call);
+	job.reduces = 1;
+	job.op = op;
+	return start(&call, &job, send, receive);
 }

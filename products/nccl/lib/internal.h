@@ -81,8 +81,8 @@ ncclResult_t ncclEndKept(ncclComm_t comm);
 
 /*
  * window.c. A record for each window: of a program, and of the buffers of a device communicator,
- * which kernels do not find: its `bytes` are 0. ncclWindowsOf() gives the windows of `comm`, the newest first; the caller frees the array. NULL:
- * no memory.
+ * which kernels do not find: its `bytes` are 0. ncclWindowsOf() gives the windows of `comm`, the
+ * newest first; the caller frees the array. NULL: no memory.
  */
 ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow_t window);
 void ncclWindowForget(ncclWindow_t window);
@@ -110,7 +110,7 @@ size_t ncclTypeSize(ncclDataType_t type);
  * reduce.c. ncclReduceInto() combines `count` elements of `from` with `into`. For ncclAvg
  * ncclReduceEnd() divides the sums by the number of ranks.
  */
-ncclResult_t ncclReduceCheck(ncclDataType_t type, ncclRedOp_t op);
+ncclResult_t ncclReduceCheck(const char *call, ncclDataType_t type, ncclRedOp_t op);
 void ncclReduceInto(void *into, const void *from, size_t count, ncclDataType_t type,
 		    ncclRedOp_t op);
 void ncclReduceEnd(void *into, size_t count, ncclDataType_t type, ncclRedOp_t op, int nRanks);

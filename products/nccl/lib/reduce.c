@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reduce.c - sums and other reductions by the CPU, for ncclAllReduce() */
+/* reduce.c - sums and other reductions by the CPU */
 #include "internal.h"
 
 #define REDUCE_TYPES(X)                                                                            \
@@ -19,7 +19,7 @@ size_t ncclTypeSize(ncclDataType_t type)
 	return (unsigned)type < ncclNumTypes ? sizes[type] : 0;
 }
 
-ncclResult_t ncclReduceCheck(ncclDataType_t type, ncclRedOp_t op)
+ncclResult_t ncclReduceCheck(const char *call, ncclDataType_t type, ncclRedOp_t op)
 {
 	switch ((int)type) {
 #define REDUCE_CASE(name, c) case name:
@@ -29,9 +29,9 @@ ncclResult_t ncclReduceCheck(ncclDataType_t type, ncclRedOp_t op)
 			return ncclSuccess;
 	}
 	return ncclFail(ncclInvalidUsage,
-			"ncclAllReduce: type %d with operation %d: libgin reduces integers, float "
-			"and double by ncclSum, ncclProd, ncclMax, ncclMin and ncclAvg",
-			(int)type, (int)op);
+			"%s: type %d with operation %d: libgin reduces integers, float and double "
+			"by ncclSum, ncclProd, ncclMax, ncclMin and ncclAvg",
+			call, (int)type, (int)op);
 }
 
 #define REDUCE_ONE(into, from, op)                                                                 \

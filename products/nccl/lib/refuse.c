@@ -9,52 +9,25 @@
 		return ncclFail(ncclInvalidUsage, "nccl" #name ": not supported by libgin: " why); \
 	}
 
-#define NO_COLLECTIVE "of the collectives it has ncclAllGather() and ncclAllReduce()"
+#define NO_PAIR "kernels put and signal; of the calls on streams it has collectives of all ranks"
+#define NO_OPERATION "it reduces by ncclSum, ncclProd, ncclMax, ncclMin and ncclAvg"
 #define NO_HOST_RMA "kernels put and signal by ncclGin; hostRmaSupport says so"
 #define NO_CHANGE                                                                                  \
 	"make a new communicator by ncclCommSplit(), ncclCommShrink() or ncclCommInitRank()"
 
-REFUSE(Reduce,
-       (const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-	int root, ncclComm_t comm, cudaStream_t stream),
-       NO_COLLECTIVE)
-REFUSE(Bcast,
-       (void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-	cudaStream_t stream),
-       NO_COLLECTIVE)
-REFUSE(Broadcast,
-       (const void *send, void *receive, size_t count, ncclDataType_t type, int root,
-	ncclComm_t comm, cudaStream_t stream),
-       NO_COLLECTIVE)
-REFUSE(ReduceScatter,
-       (const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-	ncclComm_t comm, cudaStream_t stream),
-       NO_COLLECTIVE)
-REFUSE(AlltoAll,
-       (const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm,
-	cudaStream_t stream),
-       NO_COLLECTIVE)
-REFUSE(Gather,
-       (const void *send, void *receive, size_t count, ncclDataType_t type, int root,
-	ncclComm_t comm, cudaStream_t stream),
-       NO_COLLECTIVE)
-REFUSE(Scatter,
-       (const void *send, void *receive, size_t count, ncclDataType_t type, int root,
-	ncclComm_t comm, cudaStream_t stream),
-       NO_COLLECTIVE)
 REFUSE(Send,
        (const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 	cudaStream_t stream),
-       NO_COLLECTIVE)
+       NO_PAIR)
 REFUSE(Recv,
        (void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 	cudaStream_t stream),
-       NO_COLLECTIVE)
+       NO_PAIR)
 REFUSE(RedOpCreatePreMulSum,
        (ncclRedOp_t * op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where,
 	ncclComm_t comm),
-       NO_COLLECTIVE)
-REFUSE(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), NO_COLLECTIVE)
+       NO_OPERATION)
+REFUSE(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), NO_OPERATION)
 REFUSE(PutSignal,
        (const void *source, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
 	size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,

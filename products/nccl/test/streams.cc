@@ -88,6 +88,25 @@ static void contexts()
 	cuStreamDestroy_v2(stream);
 }
 
+/* Ranks that give no input, or get no output. */
+static void rootsRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *own = newStream();
+	cudaStream_t stream = static_cast<cudaStream_t>(own);
+	const int in[2] = {10 * rank + 1, 10 * rank + 2};
+	int sent = -1, sum = -1, got[2] = {-1, -1};
+
+	CHECK(ncclBroadcast(rank ? in : nullptr, &sent, 1, ncclInt32, 1, comm, stream));
+	CHECK(ncclReduce(in, rank ? nullptr : &sum, 1, ncclInt32, ncclSum, 0, comm, stream));
+	CHECK(ncclAlltoAll(in, got, 1, ncclInt32, comm, stream));
+	fakeDrain(own);
+	EXPECT(sent == 11 && sum == (rank ? -1 : 12));
+	EXPECT(got[0] == 1 + rank && got[1] == 11 + rank);
+	CHECK(ncclCommDestroy(comm));
+	cuStreamDestroy_v2(own);
+}
+
 static void lateRank(const ncclUniqueId &id, int rank)
 {
 	ncclComm_t comm = newComm(id, rank, 2);
@@ -117,6 +136,11 @@ static void twoRanks(void (*run)(const ncclUniqueId &, int))
 	std::thread other([=] { run(id, 1); });
 	run(id, 0);
 	other.join();
+}
+
+static void roots()
+{
+	twoRanks(rootsRank);
 }
 
 /* The end of a communicator waits for streams that reach their collectives later. */
@@ -248,9 +272,9 @@ static const struct {
 	void (*run)();
 	const char *timeout;
 } cases[] = {
-	{"contexts", contexts, "600"}, {"late", late, "600"},	    {"stuck", stuck, "1"},
-	{"aborted", aborted, "600"},   {"revoked", revoked, "600"}, {"absent", absent, "600"},
-	{"broken", broken, "600"},
+	{"contexts", contexts, "600"}, {"roots", roots, "600"},	    {"late", late, "600"},
+	{"stuck", stuck, "1"},	       {"aborted", aborted, "600"}, {"revoked", revoked, "600"},
+	{"absent", absent, "600"},     {"broken", broken, "600"},
 };
 
 int main(int argc, char **argv)

@@ -38,7 +38,7 @@ static_assert(ncclNvlsHostModeDefault == INT_MIN && ncclNvlsHostModeEnable == 0 
 		      ncclNvlsHostModeDisable == INT_MAX && sizeof(ncclNvlsHostMode_t) == 4,
 	      "NVLS of the host");
 
-/* Each of the `count` pieces from `memory` on is found, but for those whose number `without` divides. */
+/* Each of the `count` pieces is found, but for those whose number `without` divides. */
 struct Find : Kernel {
 	const ncclWindow_t *windows;
 	char *memory;

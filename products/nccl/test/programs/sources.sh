@@ -54,7 +54,7 @@ link_nccl_tests()
 }
 
 # Device implementations by number; data checked against the expected result. Number 0 are NCCL's own collectives on the
-# host, which libgin refuses.
+# host, which go over CPUs here.
 rows_tests()
 {
 	local number most start=()

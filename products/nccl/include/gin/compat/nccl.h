@@ -265,15 +265,12 @@ GIN_NCCL_CALL(WinGetUserPtr, (ncclComm_t comm, ncclWindow_t window, void **ptr))
 
 /*
  * Collectives for the set-up of programs, by the CPUs and the control plane: in order on the
- * stream, any size, slow. ncclAllReduce() supports integers, float and double, and the five
- * operations.
+ * stream, any size, slow. Reductions take integers, float and double, and the five operations.
  */
 GIN_NCCL_CALL(AllGather, (const void *send, void *receive, size_t count, ncclDataType_t type,
 			  ncclComm_t comm, cudaStream_t stream));
 GIN_NCCL_CALL(AllReduce, (const void *send, void *receive, size_t count, ncclDataType_t type,
 			  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream));
-
-/* All calls below return ncclInvalidUsage. */
 GIN_NCCL_CALL(Reduce, (const void *send, void *receive, size_t count, ncclDataType_t type,
 		       ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream));
 GIN_NCCL_CALL(Bcast, (void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
@@ -288,6 +285,8 @@ GIN_NCCL_CALL(Gather, (const void *send, void *receive, size_t count, ncclDataTy
 		       ncclComm_t comm, cudaStream_t stream));
 GIN_NCCL_CALL(Scatter, (const void *send, void *receive, size_t count, ncclDataType_t type,
 			int root, ncclComm_t comm, cudaStream_t stream));
+
+/* All calls below return ncclInvalidUsage. */
 GIN_NCCL_CALL(Send, (const void *buffer, size_t count, ncclDataType_t type, int peer,
 		     ncclComm_t comm, cudaStream_t stream));
 GIN_NCCL_CALL(Recv, (void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

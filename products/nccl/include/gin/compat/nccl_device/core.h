@@ -135,7 +135,8 @@ typedef struct ncclTeamRequirements ncclTeamRequirements_t;
 /*
  * The requirements of a device communicator. Equal on all ranks. libgin connects all pairs of
  * ranks, gives the number of contexts that was asked for, and always orders strong signals and
- * signals at offsets: fields about these are accepted and ignored. `lsaMultimem` and CFT are refused.
+ * signals at offsets: fields about these are accepted and ignored. `lsaMultimem` and CFT are
+ * refused.
  */
 typedef struct ncclDevCommRequirements {
 	size_t size;

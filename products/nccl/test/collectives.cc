@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collectives.cc - NCCL's collectives on memory of this rank: whole outputs with their neighbours,
+ * every root, in place, with pieces that the control plane cuts
+ */
+#include "rig.h"
+
+enum { GUARD = -7 };
+
+/* Element `i` that rank `from` has for rank `to`. */
+static int valueOf(int from, int to, size_t i)
+{
+	return from * 1000003 + to * 10007 + static_cast<int>(i % 9973);
+}
+
+static cudaStream_t streamOf(const Rank &r)
+{
+	static thread_local cudaStream_t stream = nullptr;
+#ifdef __CUDACC__
+	if (r.gpu && !stream)
+		EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+#endif
+	(void)r;
+	return stream;
+}
+
+/* Memory with a block of `count` elements for each rank, and a guard behind. */
+struct Blocks {
+	const Rank &r;
+	size_t count, all;
+	int *at;
+
+	Blocks(const Rank &rank, size_t elements)
+	    : r(rank), count(elements), all(static_cast<size_t>(r.nRanks) * count + 1)
+	{
+		void *memory = nullptr;
+		CHECK(ncclMemAlloc(&memory, all * sizeof(int)));
+		at = static_cast<int *>(memory);
+		fill(0);
+	}
+	~Blocks() { CHECK(ncclMemFree(at)); }
+	Blocks(const Blocks &) = delete;
+
+	int *block(int i) const { return at + static_cast<size_t>(i) * count; }
+
+	/* The first `blocks` have this rank's values; the others a guard. */
+	void fill(int blocks)
+	{
+		std::vector<int> values(all, GUARD);
+		for (size_t i = 0; i < static_cast<size_t>(blocks) * count; i++)
+			values[i] = valueOf(r.rank, static_cast<int>(i / count), i % count);
+		copyBytes(at, values.data(), all * sizeof(int));
+	}
+
+	/* Blocks `first` to `end - 1` have value(block, element); nothing else was written. */
+	template <class Value> void expect(int first, int end, Value value) const
+	{
+		std::vector<int> got(all);
+#ifdef __CUDACC__
+		if (r.gpu)
+			EXPECT(cudaStreamSynchronize(streamOf(r)) == cudaSuccess);
+#endif
+		copyBytes(got.data(), at, all * sizeof(int));
+		for (size_t i = 0; i < all; i++) {
+			const int b = static_cast<int>(i / count);
+			EXPECT(got[i] == (b >= first && b < end ? value(b, i % count) : GUARD));
+		}
+	}
+};
+
+/* The sum of what all ranks have for rank `to`. */
+static int sumOf(const Rank &r, int to, size_t i)
+{
+	int sum = 0;
+	for (int from = 0; from < r.nRanks; from++)
+		sum += valueOf(from, to, i);
+	return sum;
+}
+
+static void ofAll(const Rank &r, size_t count)
+{
+	const int n = r.nRanks, me = r.rank;
+	const auto sums = [&](int b, size_t i) { return sumOf(r, b, i); };
+	const auto mine = [&](int, size_t i) { return sumOf(r, me, i); };
+	Blocks in(r, count), out(r, count);
+
+	in.fill(n);
+	CHECK(ncclAlltoAll(in.at, out.at, count, ncclInt32, r.comm, streamOf(r)));
+	out.expect(0, n, [&](int from, size_t i) { return valueOf(from, me, i); });
+	out.fill(0);
+	CHECK(ncclReduceScatter(in.at, out.at, count, ncclInt32, ncclSum, r.comm, streamOf(r)));
+	out.expect(0, 1, mine);
+	out.fill(0);
+	CHECK(ncclAllReduce(in.at, out.at, count * static_cast<size_t>(n), ncclInt32, ncclSum,
+			    r.comm, streamOf(r)));
+	out.expect(0, n, sums);
+	CHECK(ncclReduceScatter(in.at, in.block(me), count, ncclInt32, ncclSum, r.comm,
+				streamOf(r)));
+	in.expect(0, n,
+		  [&](int b, size_t i) { return b == me ? sumOf(r, me, i) : valueOf(me, b, i); });
+}
+
+static void ofRoot(const Rank &r, size_t count, int root)
+{
+	const int n = r.nRanks, me = r.rank, here = me == root;
+	const auto first = [&](int, size_t i) { return valueOf(root, 0, i); };
+	Blocks in(r, count), out(r, count);
+
+	in.fill(here ? n : 0);
+	CHECK(ncclBroadcast(here ? in.at : nullptr, out.at, count, ncclInt32, root, r.comm,
+			    streamOf(r)));
+	out.expect(0, 1, first);
+	out.fill(here);
+	CHECK(ncclBcast(out.at, count, ncclInt32, root, r.comm, streamOf(r)));
+	out.expect(0, 1, first);
+	out.fill(0);
+	CHECK(ncclScatter(here ? in.at : nullptr, out.at, count, ncclInt32, root, r.comm,
+			  streamOf(r)));
+	out.expect(0, 1, [&](int, size_t i) { return valueOf(root, me, i); });
+	in.fill(1);
+	out.fill(0);
+	CHECK(ncclGather(in.at, here ? out.at : nullptr, count, ncclInt32, root, r.comm,
+			 streamOf(r)));
+	out.expect(0, here * n, [&](int from, size_t i) { return valueOf(from, 0, i); });
+	out.fill(0);
+	CHECK(ncclReduce(in.at, here ? out.at : nullptr, count, ncclInt32, ncclSum, root, r.comm,
+			 streamOf(r)));
+	out.expect(0, here, [&](int, size_t i) { return sumOf(r, 0, i); });
+	if (here) /* in place */
+		CHECK(ncclReduce(in.at, in.at, count, ncclInt32, ncclSum, root, r.comm,
+				 streamOf(r)));
+	else
+		CHECK(ncclReduce(in.at, nullptr, count, ncclInt32, ncclSum, root, r.comm,
+				 streamOf(r)));
+	in.expect(0, 1, [&](int, size_t i) { return here ? sumOf(r, 0, i) : valueOf(me, 0, i); });
+}
+
+static void refused(const Rank &r)
+{
+	int in = 0, out = 0;
+	const ncclResult_t no = ncclInvalidArgument;
+
+	for (int root : {-1, r.nRanks}) {
+		EXPECT_FAILS(ncclReduce(&in, &out, 1, ncclInt32, ncclSum, root, r.comm, nullptr),
+			     no, "ncclReduce: root is");
+		EXPECT_FAILS(ncclBroadcast(&in, &out, 1, ncclInt32, root, r.comm, nullptr), no,
+			     "ncclBroadcast: root is");
+	}
+	EXPECT_FAILS(ncclAlltoAll(nullptr, &out, 1, ncclInt32, r.comm, nullptr), no,
+		     "ncclAlltoAll: the buffer to send");
+	EXPECT_FAILS(ncclReduceScatter(&in, nullptr, 1, ncclInt32, ncclSum, r.comm, nullptr), no,
+		     "ncclReduceScatter: the buffer to receive");
+	EXPECT_FAILS(ncclGather(&in, &out, 1, ncclInt32, 0, nullptr, nullptr), no,
+		     "ncclGather: comm is NULL");
+	EXPECT_FAILS(ncclScatter(&in, &out, 1, ncclNumTypes, 0, r.comm, nullptr), no,
+		     "ncclScatter: comm is NULL, or the type");
+	EXPECT_FAILS(ncclReduceScatter(&in, &out, 1, ncclHalf, ncclSum, r.comm, nullptr),
+		     ncclInvalidUsage, "ncclReduceScatter: type 6");
+}
+
+static void run(const Rank &r)
+{
+	/* One piece of the control plane has 16,384 elements. */
+	for (size_t count : {1, 1000, 9001, 40000})
+		ofAll(r, count);
+	for (int root = 0; root < r.nRanks; root++)
+		for (size_t count : {3, 20000})
+			ofRoot(r, count, root);
+	refused(r);
+}
+
+int main(int argc, char **argv)
+{
+	setenv("GIN_LOG", "none", 0); /* failures are meant */
+	return rigMain(argc, argv, "nccl collectives", run);
+}
