@@ -107,7 +107,8 @@ static void shapes(Rank &r)
 		  {24, 5, 512, htF8One, false, true, false, 1},
 		  {9, 4, 7168, htBf16, true, false, true, 1}};
 	for (const auto &shape : of) {
-		HtRound round = roundOf(r, shape.experts * r.nRanks, shape.topk, shape.hidden, 40);
+		HtRound round = roundOf(r, shape.experts * r.nRanks, shape.topk, shape.hidden,
+					shape.hidden > 2000 ? 9 : 40);
 		round.kind = shape.kind;
 		round.wide = shape.wide;
 		round.isOdd = shape.isOdd;
@@ -164,15 +165,15 @@ static void cached(Rank &r)
  */
 static void ahead(Rank &r)
 {
-	HtRound round = roundOf(r, 4 * r.nRanks, 4, 1024, 160);
+	HtRound round = roundOf(r, 4 * r.nRanks, 4, 256, 100);
 	ginEp_t ep = epFor(r, round);
 	std::vector<std::unique_ptr<HtNotified>> handles;
 	std::vector<std::unique_ptr<HtDispatched>> rows;
 	std::vector<std::unique_ptr<HtCombined>> back;
-	for (uint32_t i = 0; i < 8; i++) {
+	for (uint32_t i = 0; i < 6; i++) {
 		round.seed++;
 		for (uint32_t s = 0; s < round.ranks; s++)
-			round.tokens[s] = (s + i) % 3 ? 160 : 3;
+			round.tokens[s] = (s + i) % 3 ? 100 : 3;
 		handles.push_back(std::make_unique<HtNotified>(r, ep, round));
 		rows.push_back(std::make_unique<HtDispatched>(*handles[i], round, 0, true));
 		back.push_back(std::make_unique<HtCombined>(*handles[i], round, 0, true));
@@ -180,18 +181,18 @@ static void ahead(Rank &r)
 	}
 	wait(r);
 	meet(r);
-	for (uint32_t i = 0; i < 8; i++)
+	for (uint32_t i = 0; i < 6; i++)
 		EP_CHECK(ginEpHtNotify(ep, &handles[i]->args, Batch::streamOf(r),
 				       &handles[i]->ticket));
-	for (uint32_t i = 0; i < 8; i++) {
+	for (uint32_t i = 0; i < 6; i++) {
 		EP_CHECK(rows[i]->run(ep));
 		if (i % 3 == 0)
 			EP_CHECK(back[i]->run(ep, 1));
 	}
-	for (uint32_t i = 0; i < 8; i++)
+	for (uint32_t i = 0; i < 6; i++)
 		EP_CHECK(back[i]->run(ep, 1 + i % 2));
 	finish(r, ep);
-	for (uint32_t i = 0; i < 8; i++) {
+	for (uint32_t i = 0; i < 6; i++) {
 		handles[i]->checkCounts(ep);
 		rows[i]->check();
 		back[i]->check();
@@ -235,7 +236,7 @@ static char *holdFirst(const Memory &from)
  */
 static void late(Rank &r)
 {
-	const HtRound round = roundOf(r, 4 * r.nRanks, 4, 1024, 60);
+	const HtRound round = roundOf(r, 4 * r.nRanks, 4, 128, 60);
 	if (r.device >= 0)
 		return;
 	ginEp_t ep = epFor(r, round);
