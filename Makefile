@@ -36,7 +36,7 @@
 #   V=1              print commands
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
-#   PARTS="..."      parts of check-gpu: direct proxy gdaki faults nccl ep ep_python python python_compilers litmus installed sanitizers; by name only: four
+#   PARTS="..."      parts of check-gpu: direct proxy gdaki faults nccl ep ep_python symm python python_compilers litmus installed sanitizers; by name only: four
 #   SLOTS=2          tests that check and check-all run at a time
 #   PYPI=1           check-all gets compilers of kernels and torch from Python's package index, 5 GB in ~/.cache/libgin
 #   CUDA=0           use no nvcc

@@ -26,6 +26,9 @@ LIBRARIES = ("libgin.so.0", "libgin-ffi.so.0")
 # In the package if this machine can build them.
 PLUGINS = ("libgin-pmix.so", "libgin-rdma.so", "libgin-ofi.so")
 BITCODE = "libgin_device.bc"
+# Symmetric memory of PyTorch: the adapter is compiled where torch is.
+SYMM = "libgin-symm.so.0"
+SYMM_SOURCES = ("torch/adapter.cc", "include/gin_symm.h")
 INCLUDES = (("include",), ("products", "nccl", "include"))
 HEADERS = (".h", ".cuh")
 SUMMARY = "GPU-initiated networking: put, get, signal and wait from inside kernels"
@@ -80,14 +83,25 @@ def build_folder():
     return os.path.join(build, "portable") if kind() == "portable" else build
 
 
-def run_make(*targets):
+def run_make(*targets, cuda=False):
     build = os.path.relpath(build_folder(), ROOT)
     variables = [f"{name}={os.environ[name]}" for name in ("CC", "CXX") if name in os.environ]
     if kind() == "portable":
         # Another compiler has a glibc of its own: this system's libraries are not for it.
         variables.append("PKG_CONFIG=false" if "CC" in os.environ else "HWLOC=")
-    command = ["make", "-C", ROOT, f"-j{os.cpu_count()}", f"BUILD={build}", "CUDA=0", "DEPS=0"]
+    command = ["make", "-C", ROOT, f"-j{os.cpu_count()}", f"BUILD={build}", "DEPS=0"]
+    if not cuda:
+        variables.append("CUDA=0")
     return subprocess.run([*command, *variables, *targets]).returncode
+
+
+def takes_nvcc():
+    """As the folder was built, if it was: libgin-symm.so has kernels for GPUs."""
+    try:
+        with open(os.path.join(build_folder(), "nvcc-used")) as file:
+            return bool(file.read().split())
+    except FileNotFoundError:
+        return True
 
 
 def built():
@@ -98,8 +112,12 @@ def built():
         raise SystemExit("make has failed")
     if run_make("bitcode"):
         print("The package has no libgin_device.bc: make bitcode did not make it.")
-    names = (*LIBRARIES, *PLUGINS, BITCODE)
+    if run_make("symm", cuda=takes_nvcc()):
+        print("The package has no libgin-symm.so: make symm did not make it.")
+    names = (*LIBRARIES, *PLUGINS, BITCODE, SYMM)
     paths = {f"{NAME}/lib/{name}": os.path.join(build_folder(), name) for name in names}
+    sources = os.path.join(ROOT, "products", "symm")
+    paths.update({f"{NAME}/native/{name}": os.path.join(sources, name) for name in SYMM_SOURCES})
     return {name: path for name, path in paths.items() if os.path.exists(path)}
 
 

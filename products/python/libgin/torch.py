@@ -70,3 +70,13 @@ def peer_tensor(window: Window, rank: int, like: torch.Tensor) -> torch.Tensor |
         return None
     part = _Part(window, address, like.numel() * like.element_size(), like.device)
     return torch.from_dlpack(part).view(like.dtype).view(like.shape)
+
+
+def window(tensor: torch.Tensor, group: dist.ProcessGroup | None = None) -> Window:
+    """The window of a tensor of symmetric memory, backend GIN; `offset` is the tensor's place.
+
+    Collective if the group has not met over the tensor before.
+    """
+    from .torch_symm import window as symmetric_window  # compiles, the first time
+
+    return symmetric_window(tensor, group)

@@ -96,6 +96,15 @@ def case_libgin_tensors(comm):
     assert view.is_cuda and view.dtype == torch.uint8 and len(view) == 4096
 
 
+def case_symmetric_memory(comm):
+    """Tensors of PyTorch's symmetric memory, backend CUDA: windows without a backend of libgin."""
+    import torch.distributed._symmetric_memory as symm_mem
+
+    outbox, inbox = (symm_mem.empty(1 << 16, dtype=torch.int32, device="cuda") for _ in range(2))
+    outbox.copy_(numbers(comm, 1 << 16))
+    ring(comm, outbox, inbox)
+
+
 def case_host_memory(comm):
     array = torch.from_dlpack(comm.alloc_host(4096))
     assert not array.is_cuda and not array.any()
