@@ -52,3 +52,19 @@ $(SYMM_TESTS): $(BUILD)/%: %.cc $(SYMM_LIB) $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -Itest/common -Iproducts/symm/include $(TESTFLAGS) -o $@ $< $(LDFLAGS_ALL) \
 		-L$(BUILD) -l:libgin-symm.so.$(SOVERSION) $(LINKGIN)
+
+# The library's objects in a program, over a CUDA driver for them alone.
+SYMM_FAKE := $(BUILD)/products/symm/test/fake/libcuda.so.1
+
+symm-tests: $(BUILD)/products/symm/test/fake/gpu
+
+$(SYMM_FAKE): products/symm/test/fake/driver.c products/symm/test/fake/driver.h products/symm/lib/driver.h
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS_ALL)) -shared -o $@ $< -Wl,-soname,libcuda.so.1
+
+$(BUILD)/products/symm/test/fake/gpu: products/symm/test/fake/gpu.cc products/symm/test/rig.h $(SYMM_OBJ) $(SYMM_FAKE) $(LINKS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -Itest/common -Iproducts/symm/include $(TESTFLAGS) -o $@ $< $(SYMM_OBJ) $(SYMM_FAKE) \
+		$(LDFLAGS_ALL) $(LINKGIN) -Wl,-rpath,'$$ORIGIN' -Wl,-rpath,'$$ORIGIN/../../../..'
