@@ -105,7 +105,8 @@ put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call cu-link,$(call cu-objects,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 put-nccl-home = $(Q)umask 022 && $(call nccl-forward,"$(DESTDIR)$(1)/include") && \
-	$(call nccl-links,"$(DESTDIR)$(1)",$(call from,$(1)/include,$(INCLUDEDIR)),../..,$(call from,$(1)/lib,$(PLUGINDIR)),$(put-plugins))
+	$(call nccl-links,"$(DESTDIR)$(1)",$(call from,$(1)/include,$(INCLUDEDIR)),../..,$(call from,$(1)/lib,$(PLUGINDIR)),$(put-plugins)) && \
+	$(INSTALL) -d "$(DESTDIR)$(1)/abi" && $(INSTALL) -m 755 $(NCCL_ABI) "$(DESTDIR)$(1)/abi"
 take-nccl-home = $(Q)rm -rf "$(DESTDIR)$(1)"
 
 take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(file))"))

@@ -4,6 +4,8 @@
 #
 #   make nccl        the library, and BUILD/nccl_home: a folder that can stand as NCCL_HOME
 #
+# BUILD/nccl_home/abi has a libnccl.so.2 with NCCL's own symbols, for programs that exist already; no search path has it.
+#
 # BUILD/nccl_home/include has nccl.h, nccl_device.h and nccl_device/, which include libgin's headers;
 # BUILD/nccl_home/lib has libnccl.so, which is libgin-nccl.so. The installed folder is LIBDIR/gin-nccl.
 
@@ -12,16 +14,18 @@ NCCL_LINKS := $(BUILD)/libgin-nccl.so.$(SOVERSION) $(BUILD)/libgin-nccl.so
 NCCL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard products/nccl/lib/*.c))
 NCCL_INCLUDE := products/nccl/include
 NCCL_HEADERS := $(patsubst $(NCCL_INCLUDE)/gin/compat/%,%,$(wildcard $(NCCL_INCLUDE)/gin/compat/*.h $(NCCL_INCLUDE)/gin/compat/*/*.h))
+NCCL_ABI := $(BUILD)/nccl_home/abi/libnccl.so.2
+NCCL_ABI_OBJ := $(BUILD)/products/nccl/abi/version.o
 NCCL_TREE := $(BUILD)/nccl_home/include/nccl.h
 NCCL_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard products/nccl/test/*.cc))
 
 .PHONY: nccl nccl-tests
 
-nccl: lib $(NCCL_LIB) $(NCCL_LINKS) $(NCCL_TREE)
+nccl: lib $(NCCL_LIB) $(NCCL_LINKS) $(NCCL_TREE) $(NCCL_ABI)
 
 nccl-tests: $(NCCL_TESTS)
 
-$(NCCL_OBJ): CPPFLAGS += -I$(NCCL_INCLUDE)
+$(NCCL_OBJ) $(NCCL_ABI_OBJ): CPPFLAGS += -I$(NCCL_INCLUDE)
 
 $(NCCL_LIB): $(NCCL_OBJ) $(LINKS) products/nccl/lib/libgin-nccl.map
 	$(call say,LINK,$@)
@@ -31,6 +35,17 @@ $(NCCL_LIB): $(NCCL_OBJ) $(LINKS) products/nccl/lib/libgin-nccl.map
 
 $(NCCL_LINKS): $(NCCL_LIB)
 	$(Q)ln -sf $(notdir $(NCCL_LIB)) $@
+
+# Each symbol ginNcclNAME gets the names ncclNAME and pncclNAME. libgin.so is two folders above, here and where it is
+# installed.
+$(NCCL_ABI): $(NCCL_OBJ) $(NCCL_ABI_OBJ) $(LINKS) products/nccl/abi/libnccl.map products/nccl/nccl.mk
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -o $@ $(NCCL_OBJ) $(NCCL_ABI_OBJ) $(LDFLAGS_ALL) -Wl,-soname,libnccl.so.2 \
+		$$(nm --defined-only $(NCCL_OBJ) | \
+			sed -n 's/.* T ginNccl\(.*\)/-Wl,--defsym,nccl\1=ginNccl\1 -Wl,--defsym,pnccl\1=ginNccl\1/p') \
+		-Wl,--version-script,products/nccl/abi/libnccl.map -Wl,-rpath,'$$ORIGIN/../..' \
+		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now,-z,nodelete -L$(BUILD) -lgin -pthread -ldl
 
 # nccl-forward FOLDER [UP/]: files that include the headers in FOLDER/UP/gin/compat, by paths relative to themselves
 nccl-forward = products/nccl/forward $(1) "$(2)" $(NCCL_HEADERS)

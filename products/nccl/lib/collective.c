@@ -2,12 +2,12 @@
 /*
  * collective.c - NCCL's collectives, by CPUs
  *
- * For the set-up of programs: any size, in order on the stream, slow. Each is an allgather, of which
- * a rank keeps what it needs. On a GPU the stream copies
- * the data to host memory and then writes the number of the job; a thread of the communicator waits
- * for the number, gathers over the control plane, and writes the number for which the stream waits
- * before it copies the result back. Jobs of one communicator run in one order, whatever their
- * streams are. Without a GPU the call does the work itself.
+ * For the set-up of programs: any size, in order on the stream, slow. Each is an allgather, of
+ * which a rank keeps what it needs. On a GPU the stream copies the data to host memory and then
+ * writes the number of the job; a thread of the communicator waits for the number, gathers over the
+ * control plane, and writes the number for which the stream waits before it copies the result back.
+ * Jobs of one communicator run in one order, whatever their streams are. Without a GPU the call
+ * does the work itself.
  *
  * A stream may never reach a job: an earlier kernel does not end, or the context has failed. The
  * thread waits for the stream while the communicator works, and GIN_TIMEOUT seconds from its end

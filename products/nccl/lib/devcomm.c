@@ -45,13 +45,37 @@ static ncclResult_t checkNetwork(const ncclDevCommRequirements_t *r)
 	return ncclTrafficClassCheck("ncclDevCommCreate", "ginTrafficClass", r->ginTrafficClass);
 }
 
+/*
+ * A struct of NCCL's headers, which have all members of libgin's up to ginCustomArray, in one
+ * order. Versions before 2.32 end before cftCaps, where the struct has padding.
+ */
+static size_t sharedBytes(const ncclDevCommRequirements_t *given)
+{
+	const size_t most = given->version >= 23200
+				    ? offsetof(ncclDevCommRequirements_t, ginCustomArray)
+				    : offsetof(ncclDevCommRequirements_t, cftCaps);
+
+	return given->size < most ? given->size : most;
+}
+
+/* Does it come from NCCL's headers, and are the kernels compiled when the program runs? */
+static int isForeign(const ncclDevCommRequirements_t *given)
+{
+	return given->magic == NCCL_API_MAGIC && given->size < sizeof(*given) &&
+	       given->size > offsetof(ncclDevCommRequirements_t, useRuntimeVersion) &&
+	       given->useRuntimeVersion;
+}
+
 /* Is it a struct of this libgin's headers? */
 static ncclResult_t checkVersion(const ncclDevCommRequirements_t *r)
 {
 	if (r->magic != NCCL_API_MAGIC || r->size != sizeof(*r))
 		return ncclFail(ncclInvalidUsage,
 				"ncclDevCommCreate: initialize the requirements with "
-				"NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER of libgin's nccl_device.h");
+				"NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER of libgin's nccl_device.h; "
+				"a program that was compiled with NCCL's headers sets "
+				"useRuntimeVersion, and compiles its kernels with libgin's when it "
+				"runs");
 	if (r->ginDeviceAbi != GIN_DEVICE_ABI)
 		return ncclFail(ncclInvalidUsage,
 				"ncclDevCommCreate: the program was compiled for device ABI %u, "
@@ -151,8 +175,14 @@ static ncclResult_t checkRequirements(const struct ncclComm *comm,
 static ncclDevCommRequirements_t completed(const ncclDevCommRequirements_t *given)
 {
 	static const ncclDevCommRequirements_t preset = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
-	ncclDevCommRequirements_t own = *given;
+	ncclDevCommRequirements_t own = preset;
 
+	if (isForeign(given)) {
+		memcpy(&own, given, sharedBytes(given));
+		own.size = preset.size;
+		return own;
+	}
+	own = *given;
 	if (own.magic || own.size)
 		return own;
 	own.size = preset.size;
