@@ -5,7 +5,7 @@
  *
  * Writes, reads and messages are "in the air" for a random time and arrive in random order;
  * messages arrive twice now and then; one call in four finds no room. An ordered fabric has
- * immediates.
+ * immediates. A fabric whose regions of memory are not all removed ends the process.
  *
  *	WEAK_SEED=N	the seed, which is printed
  *	WEAK_ORDERED=1	an ordered fabric; its reads are late nevertheless
@@ -51,7 +51,12 @@ struct weakInbox {
 	uint32_t count, room;
 };
 
+struct fabric {
+	uint64_t regions; /* of memory */
+};
+
 struct fabricRegion {
+	struct fabric *fabric;
 	char *at;
 	size_t bytes;
 	uint64_t key;
@@ -128,13 +133,18 @@ static int weakReaches(uint64_t mine, uint64_t theirs)
 static int weakOpen(const struct fabricWanted *want, struct fabric **out, char *why)
 {
 	(void)want, (void)why;
-	*out = (struct fabric *)&net;
-	return fabricOk;
+	*out = calloc(1, sizeof(**out));
+	return *out ? fabricOk : fabricFailed;
 }
 
 static void weakClose(struct fabric *fabric)
 {
-	(void)fabric;
+	if (fabric->regions) {
+		fprintf(stderr, "weak.c:%d: %llu regions of memory stay\n", __LINE__,
+			(unsigned long long)fabric->regions);
+		abort();
+	}
+	free(fabric);
 }
 
 static int weakEndOpen(struct fabric *fabric, struct fabricEnd **out, void *address, char *why)
@@ -187,11 +197,12 @@ static int weakMemoryAdd(struct fabric *fabric, void *at, size_t bytes, struct f
 {
 	struct fabricRegion *region = calloc(1, sizeof(*region));
 
-	(void)fabric, (void)why;
+	(void)why;
 	if (!region)
 		return fabricFailed;
 	pthread_mutex_lock(&net.lock);
-	*region = (struct fabricRegion){at, bytes, ++net.keys, net.regions};
+	*region = (struct fabricRegion){fabric, at, bytes, ++net.keys, net.regions};
+	fabric->regions++;
 	net.regions = region;
 	pthread_mutex_unlock(&net.lock);
 	*key = (struct fabricKey){(uintptr_t)at, region->key};
@@ -218,6 +229,7 @@ static void weakMemoryRemove(struct fabricRegion *region)
 	while (*at != region)
 		at = &(*at)->next;
 	*at = region->next;
+	region->fabric->regions--;
 	pthread_mutex_unlock(&net.lock);
 	free(region);
 }

@@ -165,7 +165,7 @@ void __wrap_networkReceive(struct networkLane *lane, const unsigned char *bytes,
 
 	memcpy(&m, bytes, length < sizeof(m) ? length : sizeof(m));
 	m.rank = 1;
-	addStep(&network, 0, step, sizeof(step), &m, length);
+	addStep(&network, 6, step, sizeof(step), &m, length);
 	__real_networkReceive(lane, bytes, length);
 }
 
@@ -177,6 +177,6 @@ void __wrap_networkReceiveImmediate(struct networkLane *lane, uint32_t rank, uin
 {
 	uint64_t word = immediate;
 
-	addStep(&network, 0, "\14", 1, &word, sizeof(word));
+	addStep(&network, 6, "\14", 1, &word, sizeof(word));
 	__real_networkReceiveImmediate(lane, rank, immediate);
 }

@@ -10,6 +10,8 @@
 #include "backends/proxy/network/choice/choice.h"
 #include "backends/proxy/network/network.h"
 
+#include "lib/base/serial.h"
+
 #include "expect.h"
 #include "fake_engine.h"
 #include "proxy_post.h"
@@ -96,6 +98,8 @@ static const uint8_t rigKey[AUTH_KEY_BYTES] = "of this job only";
 /* Set: `data` is GPU memory, which the network does not reach unless rigReachesGpu. */
 static const struct cuda *rigCuda;
 static int rigReachesGpu;
+static int rigOneGpu; /* set: rank 1 alone has a GPU */
+static uint8_t rigRails = 1;
 
 static inline uint32_t chanceOf(struct side *s, uint32_t below)
 {
@@ -173,11 +177,11 @@ static inline void sideFailed(void *core, int peer, const char *why)
 static inline const void *sideBlob(void *core, int rank, uint32_t route)
 {
 	static struct proxyBlob blob;
-	const struct side *s = core;
 
-	(void)rank, (void)route;
+	(void)core, (void)route;
+	blob.rails = rigRails;
 	blob.reachesGpu = (uint8_t)rigReachesGpu;
-	blob.bounces = networkBounces(&s->device) && !rigReachesGpu;
+	blob.bounces = networkBounces(&side[rank].device) && !rigReachesGpu;
 	snprintf(blob.plugin, sizeof(blob.plugin), "%s", rigPlugin);
 	return &blob;
 }
@@ -232,7 +236,8 @@ static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 	s->memory.pattern = GET_PATTERN;
 	for (uint64_t i = 0; i < LONG / 8; i++)
 		s->memory.longPattern[i] = i * GET_PATTERN;
-	s->device.cuda = rigCuda;
+	s->device.cuda = rigOneGpu && !rank ? NULL : rigCuda;
+	snprintf(s->ranks[1 - rank].host, sizeof(s->ranks[0].host), "host-%u", 1 - rank);
 	s->device.numaNode = -1;
 	s->host = (struct backendHost){.rank = (int)rank,
 				       .nRanks = RANKS_OF_RIG,
@@ -249,9 +254,8 @@ static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 	s->scope = (struct transportScope){&s->host, &s->slots, s->serves, 1, s->locks};
 }
 
-static inline void sideOpen(struct side *s, uint32_t rank, uint64_t seed, void *address)
+static inline void sideOpen(struct side *s, void *address)
 {
-	sidePrepare(s, rank, seed);
 	EXPECT_SUCCESS(transportNetwork.open(&s->scope, &s->network));
 	EXPECT_SUCCESS(transportNetwork.address(s->network, 0, address));
 	s->lanes.of = s->of;
@@ -303,14 +307,16 @@ static inline void rigStart(uint64_t seed)
 
 	rigSearch();
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++)
-		sideOpen(&side[r], r, seed, rigAddress[r]);
+		sidePrepare(&side[r], r, seed);
+	for (uint32_t r = 0; r < RANKS_OF_RIG; r++)
+		sideOpen(&side[r], rigAddress[r]);
 	for (uint32_t r = 0; r < RANKS_OF_RIG; r++) {
 		struct side *s = &side[r];
 		EXPECT_SUCCESS(transportNetwork.connect(s->network, 0, 1 - (int)r,
 							rigAddress[1 - r], NULL));
 		s->words = sideWindow(s, memoryShared, s->memory.word, sizeof(s->memory.word),
 				      &offers[0][r]);
-		s->data = sideWindow(s, rigCuda ? memoryVmm : memoryPrivate, &s->memory,
+		s->data = sideWindow(s, s->device.cuda ? memoryVmm : memoryPrivate, &s->memory,
 				     sizeof(s->memory), &offers[1][r]);
 		s->gpu = sideWindow(s, memoryShared, &s->memory, sizeof(s->memory), &offers[2][r]);
 		s->gpu->part[r].byCpu = s->gpu->part[r].isChangeable = 0;

@@ -7,7 +7,17 @@
 /* NEEDS: libgin-weak.so */
 #include "network_rig.h"
 
+#include <limits.h>
+
 static int dataIsLocal;
+
+/* Its number and its cursor count from the first ones. */
+static void receive(struct message m)
+{
+	m.number += FIRST_SERIAL;
+	m.cursor += FIRST_SERIAL;
+	networkReceive(sideLane(&side[0]), (const unsigned char *)&m, sizeof(m));
+}
 
 /* A peer sends a wrong message: it is refused in words, and no byte changes. */
 static void expectRefused(struct message m, const char *why)
@@ -16,11 +26,8 @@ static void expectRefused(struct message m, const char *why)
 	m.rank = 1;
 	side[0].data->isLocal = (uint8_t)dataIsLocal;
 	struct sideMemory before = side[0].memory;
-	while (!side[0].failures) {
-		networkReceive(side[0].lanes.lane[TRANSPORT_NETWORK].state,
-			       (const unsigned char *)&m, sizeof(m));
-		expectThat(side[0].failures, __FILE__, __LINE__, "not refused: %s", why);
-	}
+	receive(m);
+	expectThat(side[0].failures, __FILE__, __LINE__, "not refused: %s", why);
 	EXPECT_HAS(side[0].why, why);
 	EXPECT(!memcmp(&before, &side[0].memory, sizeof(before)));
 	rigStop();
@@ -31,17 +38,34 @@ static uint64_t named(uint32_t slot, uint64_t offset)
 	return (uint64_t)slot << GIN_DESCRIPTOR_OFFSET_BITS | offset;
 }
 
+/* The `bytes` that the message names at `name` may end where their window ends, and not later. */
+static void expectEdges(struct message *m, uint64_t *name, uint64_t bytes)
+{
+	const uint64_t end = sizeof(struct sideMemory);
+	const uint64_t beyond[] = {
+		end - bytes + 1, end - 1, end,
+		end + 1,	 end + 8, (1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1};
+
+	for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+		*name = named(1, beyond[i]);
+		expectRefused(*m, "beyond the end of a window");
+	}
+	*name = named(1, end - bytes);
+	m->rank = 1;
+	rigStart(1);
+	receive(*m);
+	EXPECT_EQUAL(side[0].failures, 0);
+	rigStop();
+	*name = named(1, 0);
+}
+
 static void wrongMessages(void)
 {
 	struct message m = {.kind = messageWord, .op = ginOpSignal, .bytes = 8, .operand = 1};
-	uint64_t end = sizeof(struct sideMemory);
 
 	m.named = named(7, 0);
 	expectRefused(m, "a window that is not registered");
-	m.named = named(1, end - 4);
-	expectRefused(m, "beyond the end of a window");
-	m.named = named(1, end + 8);
-	expectRefused(m, "beyond the end of a window");
+	expectEdges(&m, &m.named, 8);
 	m.named = named(1, 4);
 	expectRefused(m, "not aligned");
 	m.named = named(2, 0);
@@ -85,13 +109,11 @@ static void localWindows(void)
 static void wrongData(void)
 {
 	struct message m = {.kind = messagePut, .op = ginOpPut, .bytes = 8, .operand = 1};
-	uint64_t end = sizeof(struct sideMemory);
 
 	m.named = named(1, 0);
 	m.target = named(7, 0);
 	expectRefused(m, "a window that is not registered");
-	m.target = named(1, end - 4);
-	expectRefused(m, "beyond the end of a window");
+	expectEdges(&m, &m.target, 8);
 	m.target = named(2, 0);
 	expectRefused(m, "its data is for GPU memory");
 	m.target = named(1, 0);
@@ -103,28 +125,52 @@ static void wrongData(void)
 
 static void wrongSlots(void)
 {
-	struct message m = {.kind = messageLanded, .named = named(1, 0)};
+	struct message m = {.kind = messageLanded, .named = named(7, 0)};
 
 	setenv("GIN_BOUNCE", "always", 1);
-	m.operand = messageSlot(BOUNCE_LANDINGS_MOST, 8);
-	expectRefused(m, "a slot that does not exist");
-	m.operand = messageSlot(0, 262144 + 1);
-	expectRefused(m, "a slot that does not exist");
+	rigStart(1);
+	const struct bounceOffer offer = sideLane(&side[0])->bounce->offer;
+	rigStop();
 	m.operand = messageSlot(0, 8);
-	m.named = named(7, 0);
 	expectRefused(m, "a window that is not registered");
-	m.named = named(1, sizeof(struct sideMemory) - 4);
-	expectRefused(m, "beyond the end of a window");
-	m.kind = messageFetch;
-	expectRefused(m, "beyond the end of a window");
-	m.named = named(1, 0);
-	m.operand = messageSlot(BOUNCE_LANDINGS_MOST / 2, 8);
-	expectRefused(m, "a slot that does not exist");
-	m.operand = messageSlot(0, 262144 + 1);
-	expectRefused(m, "a slot that does not exist");
+	for (m.kind = messageLanded; m.kind <= messageFetch; m.kind++) {
+		uint32_t slots = m.kind == messageLanded ? offer.landings : bounceGetsOf(&offer);
+		m.operand = messageSlot(slots - 1, 8);
+		expectEdges(&m, &m.named, 8);
+		m.operand = messageSlot(slots, 8);
+		expectRefused(m, "a slot that does not exist");
+		m.operand = messageSlot(0, offer.slotBytes + 1);
+		expectRefused(m, "a slot that does not exist");
+	}
 	m.kind = messageValue;
+	m.bytes = 8;
+	expectEdges(&m, &m.named, 8);
 	m.bytes = 17;
 	expectRefused(m, "its value is too long");
+}
+
+/* A word goes by an immediate if each part of its name fits its field. */
+static void immediates(void)
+{
+	struct messageChannel c = {.next = FIRST_SERIAL, .expected = FIRST_SERIAL};
+
+	rigStart(1);
+	struct proxyWork w = {.op = ginOpPut, .addend = 1, .word = {.window = side[1].data}};
+	uint32_t *slot = &side[1].data->part[0].slot;
+	for (int bit = 3; bit < GIN_DESCRIPTOR_OFFSET_BITS; bit++) {
+		w.word.offset = 1ull << bit;
+		EXPECT_EQUAL(messageFitsImmediate(&w), bit < 3 + 17);
+		if (bit < 3 + 17)
+			EXPECT_EQUAL(messageOfImmediate(&c, 1, messageImmediate(&c, &w)).named,
+				     spotNamed(&w.word, 0));
+	}
+	w.word.offset = 4;
+	EXPECT(!messageFitsImmediate(&w));
+	w.word.offset = 8;
+	for (*slot = 1; *slot < GIN_DESCRIPTOR_SLOTS; *slot *= 2)
+		EXPECT_EQUAL(messageFitsImmediate(&w), *slot < 64);
+	*slot = 1;
+	rigStop();
 }
 
 /*
@@ -139,29 +185,34 @@ static void lateMessages(void)
 				       .op = ginOpSignal,
 				       .bytes = 8,
 				       .rank = 1,
-				       .number = 2 * sizeof(kinds),
+				       .number = 1 + 2 * sizeof(kinds),
 				       .operand = 5,
 				       .named = named(0, 0)};
 
 	setenv("GIN_BOUNCE", "always", 1);
 	rigStart(1);
-	struct networkLane *lane = side[0].lanes.lane[TRANSPORT_NETWORK].state;
+	struct networkLane *lane = sideLane(&side[0]);
 	struct sideMemory before = side[0].memory;
+	receive((struct message){.kind = messageLanded,
+				 .rank = 1,
+				 .named = named(1, offsetof(struct sideMemory, pattern)),
+				 .operand = messageSlot(0, 8)}); /* is not copied yet */
 	slotsGive(&side[0].slots, side[0].data);
+	networkReceiveAll(lane);
 	for (uint32_t i = 0; i < 2 * sizeof(kinds); i++) {
 		struct message m = {.kind = kinds[i / 2], .op = ginOpSignal, .bytes = 8, .rank = 1};
-		m.number = i;
+		m.number = 1 + i;
 		m.wantsAnswer = m.kind == messageWord && i % 2;
 		m.named = named(m.kind == messagePut && i % 2 ? 0 : 1, 0);
 		m.target = named(m.kind == messagePut && i % 2 ? 1 : 0, 0);
 		m.operand = m.kind >= messageLanded ? messageSlot(0, 8) : 1;
-		networkReceive(lane, (const unsigned char *)&m, sizeof(m));
+		receive(m);
 	}
 	EXPECT(!memcmp(&before, &side[0].memory, sizeof(before)));
 	EXPECT_EQUAL(lane->late, 2 * sizeof(kinds));
-	networkReceive(lane, (const unsigned char *)&onTime, sizeof(onTime));
+	receive(onTime);
 	EXPECT_EQUAL(*wordOf(&side[0], 0), 5);
-	EXPECT_EQUAL(lane->peer[1].channel->expected, onTime.number + 1);
+	EXPECT_EQUAL(lane->peer[1].channel->expected, FIRST_SERIAL + onTime.number + 1);
 	EXPECT_EQUAL(lane->peer[1].channel->endOwed, 0);
 	EXPECT_EQUAL(side[0].failures, 0);
 	slotsPublish(&side[0].slots, side[0].data);
@@ -169,18 +220,17 @@ static void lateMessages(void)
 }
 
 /* A peer asks for 1 to be added to a word of GPU memory. */
-static void askFor(struct networkLane *lane, uint32_t rank, uint64_t *number, const void *word)
+static void askFor(uint32_t rank, uint64_t *number, const void *word)
 {
 	uint64_t offset = (uint64_t)((const char *)word - (const char *)&side[0].memory);
-	const struct message m = {.kind = messageWord,
-				  .op = ginOpSignal,
-				  .rank = rank,
-				  .number = (uint32_t)(*number)++,
-				  .named = named(2, offset),
-				  .bytes = 8,
-				  .operand = 1};
 
-	networkReceive(lane, (const unsigned char *)&m, sizeof(m));
+	receive((struct message){.kind = messageWord,
+				 .op = ginOpSignal,
+				 .rank = rank,
+				 .number = (uint32_t)(*number)++,
+				 .named = named(2, offset),
+				 .bytes = 8,
+				 .operand = 1});
 }
 
 /* Rank 0 is its own peer, so that its lane has two peers. */
@@ -204,7 +254,7 @@ static void peersTakeTurns(void)
 	while (*done[0] + *done[1] < 200) {
 		for (uint32_t r = 0; r < 2; r++)
 			while (asked[r] < *done[r] + 4)
-				askFor(lane, r, &asked[r], done[r]);
+				askFor(r, &asked[r], done[r]);
 		engineStep();
 		bounceTurn(lane);
 		EXPECT(*done[0] <= *done[1] + 1 && *done[1] <= *done[0] + 1);
@@ -222,7 +272,7 @@ static void lostWhileWaiting(void)
 
 	for (uint32_t r = 0; r < 2; r++)
 		for (int i = 0; i < 4; i++)
-			askFor(lane, r, &asked[r], done[r]);
+			askFor(r, &asked[r], done[r]);
 	networkLose(lane, 1, "the test says so");
 	for (int turn = 0; turn < 1000; turn++) {
 		engineStep();
@@ -258,7 +308,7 @@ static void smallPool(void)
 }
 
 static const struct fabricCalls *polled;
-static int polls, sends;
+static int polls, sends, refusesFrom = INT_MAX;
 
 static int countPoll(struct fabricEnd *end, struct fabricEvent *events, int most)
 {
@@ -269,7 +319,7 @@ static int countPoll(struct fabricEnd *end, struct fabricEvent *events, int most
 static int countSend(struct fabricEnd *end, uint64_t peer, const void *message, size_t bytes)
 {
 	sends++;
-	return polled->send(end, peer, message, bytes);
+	return sends > refusesFrom ? fabricFailed : polled->send(end, peer, message, bytes);
 }
 
 static struct networkLane *slowLane(void)
@@ -291,16 +341,14 @@ static struct networkLane *slowLane(void)
 /* Does the lane poll right after a signal of rank 1? Returns 0 if the test was slow. */
 static int pollsAfterSignal(struct networkLane *lane, uint32_t number, uint32_t wantsAnswer)
 {
-	const struct message m = {.kind = messageWord,
-				  .op = wantsAnswer ? ginOpFetchAdd : ginOpSignal,
-				  .bytes = 8,
-				  .operand = 1,
-				  .rank = 1,
-				  .number = number,
-				  .wantsAnswer = (uint8_t)wantsAnswer,
-				  .named = named(1, 0)};
-
-	networkReceive(lane, (const unsigned char *)&m, sizeof(m));
+	receive((struct message){.kind = messageWord,
+				 .op = wantsAnswer ? ginOpFetchAdd : ginOpSignal,
+				 .bytes = 8,
+				 .operand = 1,
+				 .rank = 1,
+				 .number = number,
+				 .wantsAnswer = (uint8_t)wantsAnswer,
+				 .named = named(1, 0)});
 	lane->glancesUntil = lane->glancesUntil ? UINT64_MAX : 0; /* as long as the test needs */
 	polls = sends = 0;
 	networkChain(lane);
@@ -327,12 +375,51 @@ static void glances(void)
 	rigStop();
 }
 
+/* The network refuses the message of a signal: the ticket fails, and the peer is lost. */
+static void refusedMessage(void)
+{
+	slowLane();
+	refusesFrom = 0;
+	postTo(&side[0],
+	       (uint64_t[8]){word0(ginOpSignal, ginRaiseStrongId, 1, 0), 0, 0, 0, 0, 0, STRONG, 1});
+	for (int i = 0; i < 10; i++)
+		sideTurn(&side[0]);
+	EXPECT_EQUAL(sends, 1);
+	EXPECT_EQUAL(side[0].ring.done[1], GIN_QUEUE_FAILED | ginErrorPeer);
+	EXPECT_TEXT(side[0].why, "rank 1 (host host-1) is lost: its network refuses an operation");
+	rigStop();
+}
+
+/* A peer is lost that has acknowledged none of the messages, whose numbers wrap around. */
+static void lostWithMessages(void)
+{
+	enum { COUNT = 250 };
+	struct networkLane *lane;
+
+	rigStart(1);
+	lane = sideLane(&side[0]);
+	for (int i = 0; i < COUNT; i++)
+		postTo(&side[0], (uint64_t[8]){word0(ginOpSignal, ginRaiseStrongId, 1, 0), 0, 0, 0,
+					       0, 0, STRONG, 1});
+	while (!lane->peer[1].channel || lane->peer[1].channel->next != FIRST_SERIAL + COUNT)
+		sideTurn(&side[0]);
+	networkLose(lane, 1, "the test says so");
+	for (int i = 0; i < 100; i++)
+		sideTurn(&side[0]);
+	EXPECT(!engineIsBusy(side[0].engine));
+	EXPECT_EQUAL(side[0].ring.done[1], GIN_QUEUE_FAILED | ginErrorPeer);
+	rigStop();
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1);
 	setenv("GIN_TRANSPORT", "weak", 1);
 	setenv("WEAK_SEED", "1", 1);
 	expectChild("a signal that may be answered", glances);
+	expectChild("a message that is refused", refusedMessage);
+	expectChild("messages to a peer that is lost", lostWithMessages);
+	expectChild("words by immediates", immediates);
 	expectChild("wrong messages", wrongMessages);
 	expectChild("wrong messages with data", wrongData);
 	expectChild("late messages", lateMessages);

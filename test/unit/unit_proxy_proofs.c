@@ -53,8 +53,8 @@ static void makeMessage(struct message m, uint32_t number)
 	struct networkLane *lane = sideLane(&side[0]);
 	struct messageChannel *c = networkChannelOpen(lane, 1);
 
-	c->next = number;
-	m.number = number;
+	m.cursor = c->expected;
+	m.number = c->next += number;
 	memset(m.data, 7, sizeof(m.data));
 	EXPECT_EQUAL(networkTransmit(lane, &lane->peer[1], &m), fabricOk);
 	free(c);
@@ -210,8 +210,8 @@ static void forge(uint32_t to, const struct message *m, uint32_t ahead)
 	struct message forged = *m;
 
 	forged.rank = 1 - to;
-	forged.number = (c ? c->expected : 0) + ahead;
-	forged.cursor = ahead;
+	forged.number = (c ? c->expected : FIRST_SERIAL) + ahead;
+	forged.cursor = FIRST_SERIAL + ahead;
 	memcpy(bytes, &forged, messageLength(m));
 	uint32_t length = (uint32_t)messageLength(m) + (ahead % 2 ? MESSAGE_PROOF : 0);
 	while (stranger.calls->send(stranger.end, stranger.peer[to], bytes, length) != fabricOk)

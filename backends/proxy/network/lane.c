@@ -11,6 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/serial.h"
 #include "network.h"
 
 /* Most events that one call of receive() takes from the fabric. */
@@ -19,11 +20,16 @@
 struct messageChannel *networkChannelOpen(struct networkLane *lane, uint32_t rank)
 {
 	struct networkPeer *peer = &lane->peer[rank];
+	struct messageChannel *c = calloc(1, sizeof(*c));
 
-	peer->channel = calloc(1, sizeof(*peer->channel));
-	if (!peer->channel)
+	peer->channel = c;
+	if (!c) {
 		networkLose(lane, rank, "no memory for messages of its proxy");
-	return peer->channel;
+		return NULL;
+	}
+	c->next = c->acknowledged = c->low = FIRST_SERIAL;
+	c->expected = c->begun = c->cursorSent = FIRST_SERIAL;
+	return c;
 }
 
 void networkLanded(struct networkLane *lane, struct proxyWork *w)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/base/log.h"
+#include "lib/base/serial.h"
 #include "network.h"
 
 _Static_assert(sizeof(struct message) + MESSAGE_PROOF <= FABRIC_MESSAGE, "both are one message");
@@ -35,7 +36,7 @@ void networkMakeKeys(struct networkLane *lane, uint32_t rank)
 static uint32_t lapOf(const struct messageChannel *c, uint32_t number, int isOwn)
 {
 	if (!c)
-		return messageLap(number, 0, 0);
+		return messageLap(number, FIRST_SERIAL, 0);
 	return isOwn ? messageLap(number, c->next, c->nextLap)
 		     : messageLap(number, c->expected, c->expectedLap);
 }

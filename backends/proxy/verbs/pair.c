@@ -5,15 +5,10 @@
 #include <string.h>
 
 #include "lib/base/random.h"
+#include "lib/base/serial.h"
 #include "verbs.h"
 
 enum { RNR_TIMER_640_US = 12, RNR_RETRIES = 7 };
-
-/*
- * Serial numbers start shortly before they wrap around, so that tests cross the point that a job
- * reaches after hours.
- */
-#define FIRST_SERIAL (0u - 200u)
 
 static int createQp(struct verbsPeer *peer, uint32_t inlined)
 {
