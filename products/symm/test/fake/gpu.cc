@@ -75,7 +75,7 @@ static void capture(const Rank &r)
 	SYMM_CHECK(ginSymmFree(b.base));
 }
 
-/* The last rank aborts: every word of this rank's pad is raised, its signals at others are taken. */
+/* The last rank aborts: words of this rank's pad are raised, its signals at others are taken. */
 static void released(const Rank &r)
 {
 	Block b(r, 256, 0);
