@@ -162,7 +162,7 @@ protected:
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads()) {
-			const size_t at = epHtPlaceAt(plan, ht, which(), plan.rank);
+			const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, plan.rank);
 			post(r, at, epHtStartOf(plan, handle)[r]);
 			post(r, at + sizeof(uint64_t), shape());
 		}
@@ -193,7 +193,7 @@ protected:
 private:
 	GIN_FN bool awaitPlace(uint32_t r) const
 	{
-		const size_t at = epHtPlaceAt(plan, ht, which(), r);
+		const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, r);
 		uint32_t start, other;
 		if (!await(r, at, epoch + 1, &start) ||
 		    !await(r, at + sizeof(uint64_t), epoch + 1, &other))

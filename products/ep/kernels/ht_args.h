@@ -8,8 +8,8 @@
  *	region   contents                                       written by
  *	counts   [half][source][1 + R + most experts]: T, rows  sources, notify
  *	         to each rank, items of the reader's experts
- *	place    [dispatch, combine][peer][2]: first row of     the memory's owner
- *	         this rank in the peer's pool; EpHt::shape()
+ *	place    [dispatch, combine][half][peer][2]: first      the memory's owner
+ *	         row in the peer's pool; EpHt::shape()
  *	done     [source][unit]: first slot of 32 tokens * 8    sources, dispatch
  *	         + rows of the unit
  *	ready    [holder][slot / 32]: rows are in the pool      holders, combine
@@ -17,7 +17,9 @@
  *	pool     [rows][row bytes], meta [rows][meta bytes]     sources, dispatch; owner, combine
  *
  * A place is also the credit: nobody writes into a pool, or done words, before the kernels of
- * the same call have begun on all ranks. A row's meta, in words of 4 bytes: the token, the
+ * the same call have begun on all ranks. So a rank is one call ahead of another rank at most, and
+ * posts its place while blocks of the other rank may still read the place before: two halves. A
+ * row's meta, in words of 4 bytes: the token, the
  * experts of all k, their weights, scales; in a combine the weights only.
  */
 #ifndef GIN_EP_HT_ARGS_H

@@ -130,9 +130,10 @@ GIN_FN uint32_t *epTicketOf(const epPlan &plan, uint32_t number, uint32_t half)
 }
 
 /* High throughput: words, by their index in a region of the slab. */
-GIN_FN size_t epHtPlaceAt(const epPlan &plan, const epHtPlan &ht, uint32_t which, uint32_t peer)
+GIN_FN size_t epHtPlaceAt(const epPlan &plan, const epHtPlan &ht, uint32_t which, uint32_t half,
+			  uint32_t peer)
 {
-	return ht.placeAt + (which * plan.nRanks + peer) * 2 * sizeof(uint64_t);
+	return ht.placeAt + ((which * 2 + half) * plan.nRanks + peer) * 2 * sizeof(uint64_t);
 }
 
 GIN_FN size_t epHtDoneAt(const epHtPlan &ht, uint32_t source, uint32_t unit)

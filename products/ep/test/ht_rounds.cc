@@ -201,6 +201,27 @@ static void ahead(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* Calls of many blocks, most of which have nothing to do: other ranks do not wait for them. */
+static void manyBlocks(Rank &r)
+{
+	const HtRound round = roundOf(r, 2 * r.nRanks, 2, 16, 3);
+	ginEp_t ep = epFor(r, round);
+	const auto handle = notified(r, ep, round);
+	HtDispatched rows(*handle, round, 0, true);
+	HtCombined back(*handle, round, 0, false);
+	meet(r);
+	for (uint64_t i = 0; i < numberOr("ROUNDS", 20) * 3; i++) {
+		EP_CHECK(rows.run(ep, 5));
+		if (i % 3)
+			EP_CHECK(back.run(ep, 5));
+	}
+	finish(r, ep);
+	rows.check();
+	back.check();
+	meet(r);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 /* A page that cannot be read for a while; the first thread that reads it waits. */
 static char *held;
 
@@ -386,6 +407,7 @@ static int run(const ginConfig_t *config)
 		     {"shapes", shapes},
 		     {"cached", cached},
 		     {"ahead", ahead},
+		     {"many blocks", manyBlocks},
 		     {"a rank that reads late", late},
 		     {"pool", inPool},
 		     {"room", room},
