@@ -8,7 +8,9 @@
  * ranks. Nothing here runs in a healthy communicator.
  *
  * A refused connection shows that a rank has died or has closed its communicator, because a rank
- * listens until then. The kernel takes connections of a rank that is stopped or busy.
+ * listens until then. The kernel takes connections of a rank that is stopped or busy. Another
+ * program may listen at the port of a rank that has died: without the proof of the key it never
+ * counts as the rank, and GIN_TIMEOUT is the limit where it says nothing, or hangs up.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,6 +23,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
+#include "lib/base/param.h"
 
 #define MILLISECOND (SECOND / 1000)
 #define ABSENT (300 * MILLISECOND) /* orphans come by themselves within this time */
@@ -37,6 +40,7 @@ struct controlDial {
 	unsigned address;  /* the candidate of this attempt */
 	int isRefused;	   /* by another candidate of this pass */
 	uint64_t silent;   /* since when no address of the rank has answered */
+	uint64_t end;	   /* of all attempts */
 	uint64_t until;	   /* the end of the attempt or the beginning of the next one */
 	uint64_t proof;	   /* that the rank must send */
 	uint64_t words[2]; /* from the rank */
@@ -109,24 +113,29 @@ short controlDialEvents(const struct controlLink *link)
 	return link->dial->step == dialConnects ? POLLOUT : POLLIN;
 }
 
+enum dialEnd { endRefused, endSilent, endLimit };
+
 /* The rank is lost. But where this rank's parent has left, other ranks have probably left, too. */
-static void lose(struct control *c, struct controlLink *link, int isRefused)
+static void lose(struct control *c, struct controlLink *link, enum dialEnd end)
 {
+	static const char *const ends[] = {
+		[endRefused] = "has died, or has destroyed the communicator after a failure: its "
+			       "port refuses connections",
+		[endSilent] = "has lost its network, or its host has died: it does not answer",
+		[endLimit] = "has not answered at its port within GIN_TIMEOUT: it is stopped, or "
+			     "has died, and another program has the port",
+	};
 	char why[SENTENCE_BYTES];
 	int rank = link->rank;
 
 	controlDropDial(link);
 	controlAttachAt(c, clockNow());
-	if (isRefused && c->leaving) {
+	if (end == endRefused && c->leaving) {
 		c->gone[rank] |= controlLeft;
 		return;
 	}
-	c->gone[rank] |= isRefused ? 0 : controlSilent;
-	snprintf(why, sizeof(why), "rank %d (host %s) %s", rank, c->ranks[rank].host,
-		 isRefused
-			 ? "has died, or has destroyed the communicator after a failure: its port "
-			   "refuses connections"
-			 : "has lost its network, or its host has died: it does not answer");
+	c->gone[rank] |= end == endSilent ? controlSilent : 0;
+	snprintf(why, sizeof(why), "rank %d (host %s) %s", rank, c->ranks[rank].host, ends[end]);
 	logWrite(logWarn, "%s", why);
 	controlBreakHere(c, rank, ginErrorPeer, why, NULL);
 }
@@ -145,7 +154,7 @@ static void endPass(struct control *c, struct controlLink *link, uint64_t now)
 	struct controlDial *d = link->dial;
 
 	if (d->isRefused || now - d->silent > patience(c, link->rank)) {
-		lose(c, link, d->isRefused);
+		lose(c, link, d->isRefused ? endRefused : endSilent);
 		return;
 	}
 	d->address = 0;
@@ -197,11 +206,15 @@ static void beginAttempt(struct control *c, struct controlLink *link, uint64_t n
 		forkGuard(link->fd);
 }
 
-/* A rank that has accepted may be stopped: the connection then waits, and ends with the rank. */
+/* A rank that has accepted may be stopped: the connection then waits, as a collective does. */
 static void tick(struct control *c, struct controlLink *link, uint64_t now)
 {
 	if (isOut(c, link->rank) && !mayBeLink(link)) {
 		controlDropDial(link);
+		return;
+	}
+	if (now >= link->dial->end && !isOut(c, link->rank)) {
+		lose(c, link, endLimit);
 		return;
 	}
 	if (now >= link->dial->until && link->fd >= 0)
@@ -260,7 +273,7 @@ static int step(struct control *c, struct controlLink *link)
 
 	if (d->step == dialConnects) {
 		d->step = dialChallenge;
-		d->until = UINT64_MAX;
+		d->until = d->end;
 		return socketConnectEnd(link->fd) ? errno : 0;
 	}
 	ssize_t got = recv(link->fd, (uint8_t *)d->words + d->got, due - d->got, MSG_DONTWAIT);
@@ -279,7 +292,7 @@ void controlDialServe(struct control *c, struct controlLink *link)
 	int wasConnected = link->dial->step != dialConnects, reason = step(c, link);
 
 	if (reason && wasConnected && controlIsSilence(reason))
-		lose(c, link, 0);
+		lose(c, link, endSilent);
 	else if (reason)
 		endAttempt(link, reason, clockNow());
 	controlAttachAt(c, clockNow());
@@ -296,6 +309,7 @@ static void dial(struct control *c, int rank, uint64_t now)
 		return;
 	}
 	d->silent = d->until = now;
+	d->end = now + paramNumber(paramTimeout) * SECOND;
 	link->dial = d;
 	tick(c, link, now);
 }

@@ -170,6 +170,64 @@ static void amongStrangers(struct member *m)
 		close(crowd[i]);
 }
 
+/* Another program, which has taken the port of rank 1. */
+static struct {
+	int listener;
+	int hangsUp; /* it closes each connection at once; or it says nothing */
+	int ends;
+} taker;
+
+static void *takePort(void *arg)
+{
+	int fd[64], fds = 0;
+
+	(void)arg;
+	while (!__atomic_load_n(&taker.ends, __ATOMIC_RELAXED)) {
+		struct pollfd ready = {.fd = taker.listener, .events = POLLIN};
+		if (poll(&ready, 1, 20) != 1)
+			continue;
+		fd[fds] = accept(taker.listener, NULL, NULL);
+		if (taker.hangsUp || fds == 63)
+			close(fd[fds]);
+		else
+			fds++;
+	}
+	while (fds)
+		close(fd[--fds]);
+	return NULL;
+}
+
+/* Ranks 0 and 1 die, and the others, which lose their parent, find another program at 1's port. */
+static void portIsTaken(struct member *m)
+{
+	static pthread_t thread;
+
+	EXPECT_SUCCESS(m->opened);
+	controlRanksKnown(&m->control);
+	teamExpectWell(m);
+	if (m->rank == 1) {
+		pthread_mutex_lock(&m->control.lock);
+		m->control.closing = 1; /* its thread serves nobody, and tells nobody */
+		pthread_mutex_unlock(&m->control.lock);
+		taker.listener = socketListen(NULL, &m->team->ranks[1].port);
+		EXPECT(taker.listener >= 0);
+		EXPECT(!pthread_create(&thread, NULL, takePort, NULL));
+	}
+	for (int r = 0; r < 2; r++) {
+		teamMeet(m);
+		if (m->rank == r)
+			die(&m->control);
+	}
+	for (int r = 0; r < 2 && m->rank > 1; r++)
+		teamExpectFailure(m, r, ginErrorPeer);
+	teamMeet(m);
+	EXPECT(m->rank <= 1 || failuresOf(m) == 2);
+	if (m->rank == 1) {
+		__atomic_store_n(&taker.ends, 1, __ATOMIC_RELAXED);
+		EXPECT(!pthread_join(thread, NULL) && !close(taker.listener));
+	}
+}
+
 typedef void (*body_t)(struct member *);
 
 static void run(const char *name, int nRanks, int isTopFirst, body_t body)
@@ -196,5 +254,8 @@ int main(void)
 	teamChild("a rank aborts after deaths", 40, "60", abortsAfterDeaths);
 	teamChild("a rank that is lost accuses another", 20, "60", accusesInVain);
 	teamChild("ranks leave after a death", 20, "60", leaveAfterDeath);
+	teamChild("another program takes the port of a dead rank", 4, "3", portIsTaken);
+	taker.hangsUp = 1;
+	teamChild("it hangs up", 4, "3", portIsTaken);
 	return expectFailures != 0;
 }
