@@ -16,11 +16,13 @@
  *	pulled   [source]: has read its rows                    sources, combine
  *	pool     [rows][row bytes], meta [rows][meta bytes]     sources, dispatch; owner, combine
  *
- * A place is also the credit: nobody writes into a pool, or done words, before the kernels of
- * the same call have begun on all ranks. So a rank is one call ahead of another rank at most, and
- * posts its place while blocks of the other rank may still read the place before: two halves. A
- * row's meta, in words of 4 bytes: the token, the
- * experts of all k, their weights, scales; in a combine the weights only.
+ * A place is also the credit: a rank writes into pools and done words only after the kernels of
+ * this call have begun on all ranks. So a rank is one call ahead of another rank at most. It then
+ * posts a place while blocks of the other rank may still read the place of the call before: calls
+ * use the two halves in turn.
+ *
+ * A row's meta, in words of 4 bytes: the token, the experts of all k, their weights, scales; in a
+ * combine the weights only.
  */
 #ifndef GIN_EP_HT_ARGS_H
 #define GIN_EP_HT_ARGS_H

@@ -178,84 +178,108 @@ static void fails(ginResult_t seen, ginResult_t expected, const char *words)
 	EXPECT(strstr(ginEpGetLastError(), words));
 }
 
-/* Arguments that the host refuses: nothing is enqueued. */
-static void refused(Rank &r)
+/* A call with `args`, spoilt, is refused; its sentence has `words`. */
+template <class Args> struct Refused {
+	ginEp_t ep;
+	Args args;
+	ginResult_t (*call)(ginEp_t ep, const Args *args, void *stream);
+
+	void operator()(void (*spoil)(Args &a), const char *words) const
+	{
+		Args spoilt = args;
+		spoil(spoilt);
+		fails(call(ep, &spoilt, nullptr), ginErrorInvalidArgument, words);
+	}
+};
+
+static ginResult_t notifyOf(ginEp_t ep, const ginEpHtNotifyArgs_t *args, void *stream)
 {
-	const HtRound round = roundFor(r, 71);
+	return ginEpHtNotify(ep, args, stream, nullptr);
+}
+
+static void dispatchRefused(ginEp_t ep, const Layer &of)
+{
+	using Args = ginEpHtDispatchArgs_t;
+	const Refused<Args> with = {ep, of.rows.args, ginEpHtDispatch};
+	with([](Args &a) { a.size = 8; }, "GIN_EP_HT_DISPATCH_ARGS_INIT");
+	with([](Args &a) { a.handle = nullptr; }, "handle is");
+	with([](Args &a) { a.x.size[0] = 41; }, "htTokens = 40");
+	with([](Args &a) { a.x.size[1] = 72; }, "htRowBytes = 128");
+	with([](Args &a) { a.x.size[1] = 12; }, "multiple of 16");
+	with([](Args &a) { a.x.type = ginEpI64; }, "1, 2 or 4 bytes");
+	with([](Args &a) { a.x.stride[0] = 65; }, "aligned to 16");
+	with([](Args &a) { a.topkIdx.type = ginEpF32; }, "topkIdx has");
+	with([](Args &a) { a.topkIdx.size[1] = 4; }, "topkIdx");
+	with([](Args &a) { a.topkWeights.data = nullptr; }, "topkWeights is missing");
+	with([](Args &a) { a.scales = a.x, a.scales.size[1] = 3; }, "htScaleBytes / 4 = 1");
+	with([](Args &a) { a.scales = a.x, a.scales.size[1] = 1; }, "must have 4 bytes");
+}
+
+static void combineRefused(ginEp_t ep, const Layer &of)
+{
+	using Args = ginEpHtCombineArgs_t;
+	const Refused<Args> with = {ep, of.back.args, ginEpHtCombine};
+	with([](Args &a) { a.x.type = ginEpF8E4m3; }, "x has");
+	with([](Args &a) { a.out.size[0] = -1; }, "out.size[0] is -1");
+	with([](Args &a) { a.bias[1] = a.out, a.bias[1].type = ginEpF32; }, "bias[1] has");
+	with([](Args &a) { a.topkWeights.size[1] = 9; }, "topk = 3");
+}
+
+static void notifyRefused(ginEp_t ep, const Layer &of)
+{
+	using Args = ginEpHtNotifyArgs_t;
+	const Refused<Args> with = {ep, of.handle.args, notifyOf};
+	with([](Args &a) { a.isTokenInRank.type = ginEpI32; }, "1 byte");
+	with([](Args &a) { a.tokensPerExpert.size[0]--; }, "tokensPerExpert");
+	with([](Args &a) { a.rankPrefix.nDims = 1; }, "rankPrefix has 1");
+}
+
+/* recvX may be the pool as a whole, not a part of it. */
+static void partOfPool(ginEp_t ep, const Layer &of)
+{
+	void *pool = nullptr;
+	uint64_t bytes = 0;
+	ginEpHtDispatchArgs_t args = of.rows.args;
+	EP_CHECK(ginEpHtPool(ep, &pool, &bytes));
+	args.recvX.data = static_cast<char *>(pool) + 16;
+	if (args.recvX.size[0])
+		fails(ginEpHtDispatch(ep, &args, nullptr), ginErrorInvalidArgument,
+		      "beginning of the pool");
+}
+
+/* Calls of low latency on an ep of high throughput, and the other way round. */
+static void otherKind(Rank &r, ginEp_t ep, Layer &of)
+{
 	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
-	ginEp_t low = nullptr, ep = epFor(r, round, 60000);
+	ginEpDispatchArgs_t usual = GIN_EP_DISPATCH_ARGS_INIT;
+	ginEp_t low = nullptr;
 	config.experts = 8;
 	config.hidden = 64;
 	EP_CHECK(ginEpCreate(r.comm, &config, &low));
+	fails(ginEpHtDispatch(low, &of.rows.args, nullptr), ginErrorInvalidUsage, "GIN_EP_LL");
+	usual.handle = of.handle.handle.at();
+	fails(ginEpDispatch(ep, &usual, nullptr), ginErrorInvalidUsage, "GIN_EP_HT");
+	EP_CHECK(ginEpDestroy(low));
+}
+
+/* Arguments that the host refuses: nothing is enqueued, and a layer runs after all of them. */
+static void refused(Rank &r)
+{
+	const HtRound round = roundFor(r, 71);
+	ginEp_t ep = epFor(r, round, 60000);
 	{
 		Layer of(r, ep, round);
-		const auto dispatch = [&](void (*spoil)(ginEpHtDispatchArgs_t & a),
-					  const char *words) {
-			ginEpHtDispatchArgs_t args = of.rows.args;
-			spoil(args);
-			fails(ginEpHtDispatch(ep, &args, nullptr), ginErrorInvalidArgument, words);
-		};
-		const auto combine = [&](void (*spoil)(ginEpHtCombineArgs_t & a),
-					 const char *words) {
-			ginEpHtCombineArgs_t args = of.back.args;
-			spoil(args);
-			fails(ginEpHtCombine(ep, &args, nullptr), ginErrorInvalidArgument, words);
-		};
-		const auto notify = [&](void (*spoil)(ginEpHtNotifyArgs_t & a), const char *words) {
-			ginEpHtNotifyArgs_t args = of.handle.args;
-			spoil(args);
-			fails(ginEpHtNotify(ep, &args, nullptr, nullptr), ginErrorInvalidArgument,
-			      words);
-		};
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.size = 8; },
-			 "GIN_EP_HT_DISPATCH_ARGS_INIT");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.handle = nullptr; }, "handle is");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.size[0] = 41; }, "htTokens = 40");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.size[1] = 72; }, "htRowBytes = 128");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.size[1] = 12; }, "multiple of 16");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.type = ginEpI64; }, "1, 2 or 4 bytes");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.x.stride[0] = 65; }, "aligned to 16");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.topkIdx.type = ginEpF32; },
-			 "topkIdx has");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.topkIdx.size[1] = 4; }, "topkIdx");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.topkWeights.data = nullptr; },
-			 "topkWeights is missing");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.scales = a.x, a.scales.size[1] = 3; },
-			 "htScaleBytes / 4 = 1");
-		dispatch([](ginEpHtDispatchArgs_t &a) { a.scales = a.x, a.scales.size[1] = 1; },
-			 "must have 4 bytes");
-		combine([](ginEpHtCombineArgs_t &a) { a.x.type = ginEpF8E4m3; }, "x has");
-		combine([](ginEpHtCombineArgs_t &a) { a.out.size[0] = -1; }, "out.size[0] is -1");
-		combine(
-			[](ginEpHtCombineArgs_t &a) {
-				a.bias[1] = a.out, a.bias[1].type = ginEpF32;
-			},
-			"bias[1] has");
-		combine([](ginEpHtCombineArgs_t &a) { a.topkWeights.size[1] = 9; }, "topk = 3");
-		notify([](ginEpHtNotifyArgs_t &a) { a.isTokenInRank.type = ginEpI32; }, "1 byte");
-		notify([](ginEpHtNotifyArgs_t &a) { a.tokensPerExpert.size[0]--; },
-		       "tokensPerExpert");
-		notify([](ginEpHtNotifyArgs_t &a) { a.rankPrefix.nDims = 1; }, "rankPrefix has 1");
-		fails(ginEpHtDispatch(low, &of.rows.args, nullptr), ginErrorInvalidUsage,
-		      "GIN_EP_LL");
-		void *inside = nullptr;
-		uint64_t bytes = 0;
-		EP_CHECK(ginEpHtPool(ep, &inside, &bytes));
-		ginEpHtDispatchArgs_t args = of.rows.args;
-		args.recvX.data = static_cast<char *>(inside) + 16;
-		if (args.recvX.size[0])
-			fails(ginEpHtDispatch(ep, &args, nullptr), ginErrorInvalidArgument,
-			      "beginning of the pool");
-		ginEpDispatchArgs_t usual = GIN_EP_DISPATCH_ARGS_INIT;
-		usual.handle = of.handle.handle.at();
-		fails(ginEpDispatch(ep, &usual, nullptr), ginErrorInvalidUsage, "GIN_EP_HT");
+		dispatchRefused(ep, of);
+		combineRefused(ep, of);
+		notifyRefused(ep, of);
+		partOfPool(ep, of);
+		otherKind(r, ep, of);
 		uint64_t none = 0;
 		fails(ginEpHtHandleBytes(ep, 41, &none), ginErrorInvalidArgument, "htTokens");
 		ginEpHtLayoutArgs_t layout = GIN_EP_HT_LAYOUT_ARGS_INIT;
 		fails(ginEpHtLayout(r.comm, &layout, nullptr), ginErrorInvalidArgument,
 		      "experts is 0");
 	}
-	EP_CHECK(ginEpDestroy(low));
 	layer(r, ep, round);
 	EP_CHECK(ginEpDestroy(ep));
 }

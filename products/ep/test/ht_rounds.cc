@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <string>
 
 #include "ht.h"
 
@@ -400,33 +399,17 @@ static void randomRounds(Rank &r)
 
 static int run(const ginConfig_t *config)
 {
-	static const struct {
-		const char *name;
-		void (*run)(Rank &r);
-	} cases[] = {{"tokens", tokens},
-		     {"shapes", shapes},
-		     {"cached", cached},
-		     {"ahead", ahead},
-		     {"many blocks", manyBlocks},
-		     {"a rank that reads late", late},
-		     {"pool", inPool},
-		     {"room", room},
-		     {"tickets", tickets},
-		     {"random", randomRounds}};
-	const char *given = getenv("CASE");
-	const std::string only = given && *given ? "," + std::string(given) + "," : "";
-	Rank r;
-	rankOpen(r, config);
-	for (const auto &one : cases) {
-		if (!only.empty() && only.find("," + std::string(one.name) + ",") == only.npos)
-			continue;
-		one.run(r);
-		if (r.rank == 0)
-			printf("ok: %s, %d ranks\n", one.name, r.nRanks);
-		fflush(stdout);
-	}
-	rankClose(r);
-	return 0;
+	static const Case cases[] = {{"tokens", tokens},
+				     {"shapes", shapes},
+				     {"cached", cached},
+				     {"ahead", ahead},
+				     {"many blocks", manyBlocks},
+				     {"a rank that reads late", late},
+				     {"pool", inPool},
+				     {"room", room},
+				     {"tickets", tickets},
+				     {"random", randomRounds}};
+	return runCases(config, cases);
 }
 
 int main(int argc, char **argv)

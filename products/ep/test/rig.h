@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <unistd.h>
 
 #define EP_CHECK(call) epRequire((call), ginSuccess, #call)
@@ -513,6 +514,36 @@ inline void finish(Rank &r, ginEp_t ep)
 	if (record.valid)
 		fprintf(stderr, "rank %d: %s\n", r.rank, ginEpGetLastError());
 	EXPECT(!record.valid);
+}
+
+/* A case of a program, a collective of all ranks. */
+struct Case {
+	const char *name;
+	void (*run)(Rank &r);
+};
+
+/* Runs the cases that the variable CASE lists, with commas between the names, or all. */
+template <size_t n> int runCases(const ginConfig_t *config, const Case (&cases)[n])
+{
+	const char *given = getenv("CASE");
+	const std::string only = given && *given ? "," + std::string(given) + "," : "";
+	size_t wanted = 0, found = 0;
+	Rank r;
+	for (char letter : only)
+		wanted += letter == ',';
+	rankOpen(r, config);
+	for (const Case &one : cases) {
+		if (!only.empty() && only.find("," + std::string(one.name) + ",") == only.npos)
+			continue;
+		found++;
+		one.run(r);
+		if (r.rank == 0)
+			printf("ok: %s, %d ranks\n", one.name, r.nRanks);
+		fflush(stdout);
+	}
+	EXPECT(only.empty() || found + 1 == wanted); /* every name is a case */
+	rankClose(r);
+	return 0;
 }
 
 #endif

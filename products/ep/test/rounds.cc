@@ -7,8 +7,6 @@
  * begin; each failure prints its seed. CASE=name,... chooses cases, PATIENCE=n how many seconds a
  * call waits for a rank.
  */
-#include <string>
-
 #include "rig.h"
 
 static uint64_t seedOf()
@@ -378,34 +376,18 @@ static void randomRounds(Rank &r)
 
 static int run(const ginConfig_t *config)
 {
-	static const struct {
-		const char *name;
-		void (*run)(Rank &r);
-	} cases[] = {{"ahead", ahead},
-		     {"shapes", shapes},
-		     {"long lists", longLists},
-		     {"corners", corners},
-		     {"few rows", fewRows},
-		     {"rows alone", rowsAlone},
-		     {"send buffer", sendBuffer},
-		     {"given e4m3", givenF8},
-		     {"hooks", hooks},
-		     {"slow", slow},
-		     {"random", randomRounds}};
-	const char *given = getenv("CASE");
-	const std::string only = given && *given ? "," + std::string(given) + "," : "";
-	Rank r;
-	rankOpen(r, config);
-	for (const auto &one : cases) {
-		if (!only.empty() && only.find("," + std::string(one.name) + ",") == only.npos)
-			continue;
-		one.run(r);
-		if (r.rank == 0)
-			printf("ok: %s, %d ranks\n", one.name, r.nRanks);
-		fflush(stdout);
-	}
-	rankClose(r);
-	return 0;
+	static const Case cases[] = {{"ahead", ahead},
+				     {"shapes", shapes},
+				     {"long lists", longLists},
+				     {"corners", corners},
+				     {"few rows", fewRows},
+				     {"rows alone", rowsAlone},
+				     {"send buffer", sendBuffer},
+				     {"given e4m3", givenF8},
+				     {"hooks", hooks},
+				     {"slow", slow},
+				     {"random", randomRounds}};
+	return runCases(config, cases);
 }
 
 int main(int argc, char **argv)

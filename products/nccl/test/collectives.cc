@@ -24,7 +24,7 @@ static cudaStream_t streamOf(const Rank &r)
 	return stream;
 }
 
-/* Memory with a block of `count` elements for each rank, and a guard behind. */
+/* Memory with a block of `count` elements for each rank, and a guard after the blocks. */
 struct Blocks {
 	const Rank &r;
 	size_t count, all;

@@ -2,7 +2,7 @@
 /*
  * reduce.cc - sums and copies between the parts of a domain: whole outputs, with their neighbours
  *
- * A rank's part has the inputs of three areas and, behind them, the outputs. All lengths, and all
+ * A rank's part has the inputs of three areas and, after them, the outputs. All lengths, and all
  * offsets of inputs and outputs within 16 bytes.
  */
 #include "rig.h"

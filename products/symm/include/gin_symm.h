@@ -85,8 +85,8 @@ ginResult_t ginSymmQuery(ginSymmPeers_t peers, ginSymmInfo_t *info);
 /*
  * Calls on `stream` of the group's device; without a GPU the calling thread makes them. With a
  * timeout in milliseconds the call returns when it is done; with 0 it may return before, its limit
- * is GIN_TIMEOUT, and a failure is that of the next call. A barrier that has failed goes on with
- * the same round when it is called again.
+ * is GIN_TIMEOUT, and the next call returns its failure. A barrier that is called again after it
+ * has failed ends the round that failed.
  */
 ginResult_t ginSymmBarrier(ginSymmPeers_t peers, int channel, size_t timeoutMs, void *stream);
 ginResult_t ginSymmPutSignal(ginSymmPeers_t peers, int rank, int channel, size_t timeoutMs,

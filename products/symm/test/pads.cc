@@ -35,7 +35,7 @@ static void data(const Rank &r)
 	SYMM_CHECK(ginSymmFree(b.base));
 }
 
-/* A kernel that is not ours does the same with the words, and pairs with a barrier. */
+/* A kernel that is not ours makes its own barrier with the words, and pairs with one of ours. */
 static void foreign(const Rank &r)
 {
 	Block b(r, 64);
@@ -63,7 +63,7 @@ static void foreign(const Rank &r)
 	SYMM_CHECK(ginSymmFree(b.base));
 }
 
-/* Rank 0 is late: the others' barriers fail, and go on with the same round. */
+/* Rank 0 is late: the barriers of other ranks fail; called again, they end that round. */
 static void late(const Rank &r)
 {
 	Block b(r, 64);
