@@ -14,7 +14,7 @@
 #include "ht.cuh"
 #include "ht_move.cuh"
 
-/* Teams of a block. Two movers saturate the link where rows go by bulk copies. */
+/* Teams of a block. Bulk copies need few threads. */
 #if GIN_HAS_BULK
 #define EP_HT_MOVERS 2u
 #define EP_HT_COPIERS 2u
