@@ -31,7 +31,7 @@ static uint64_t clockNow(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000 * MILLI + (uint64_t)now.tv_nsec;
 }
 
@@ -102,7 +102,7 @@ static void *watch(void *arg)
 		}
 		const struct timespec until = {(time_t)(next / (1000 * MILLI)),
 					       (long)(next % (1000 * MILLI))};
-		pthread_cond_timedwait(&changed, &symmLock, &until);
+		pthread_cond_clockwait(&changed, &symmLock, CLOCK_MONOTONIC, &until);
 	}
 	pthread_mutex_unlock(&symmLock);
 	return NULL;
