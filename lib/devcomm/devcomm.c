@@ -596,11 +596,12 @@ ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm)
 
 	if (result != ginSuccess)
 		return result;
+	/* First, because it replaces the thread's sentence, which then says what is wrong here. */
+	int alone = controlError(&comm->control) != ginSuccess;
 	pthread_mutex_lock(&comm->lock);
 	struct devComm **at = devCommFind(comm, devComm);
 	struct devComm *found = at ? *at : NULL;
 	pthread_mutex_unlock(&comm->lock);
-	int alone = controlError(&comm->control) != ginSuccess;
 	ginResult_t mine = found ? devCommCheckIdle(comm, found) : ginErrorInvalidArgument;
 	if (mine != ginSuccess && alone)
 		return mine;

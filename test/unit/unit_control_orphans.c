@@ -201,6 +201,7 @@ static void *takePort(void *arg)
 static void portIsTaken(struct member *m)
 {
 	static pthread_t thread;
+	uint16_t port = m->team->ranks[1].port; /* a copy: other ranks read the table */
 
 	EXPECT_SUCCESS(m->opened);
 	controlRanksKnown(&m->control);
@@ -209,7 +210,7 @@ static void portIsTaken(struct member *m)
 		pthread_mutex_lock(&m->control.lock);
 		m->control.closing = 1; /* its thread serves nobody, and tells nobody */
 		pthread_mutex_unlock(&m->control.lock);
-		taker.listener = socketListen(NULL, &m->team->ranks[1].port);
+		taker.listener = socketListen(NULL, &port);
 		EXPECT(taker.listener >= 0);
 		EXPECT(!pthread_create(&thread, NULL, takePort, NULL));
 	}

@@ -5,7 +5,7 @@
 
 #include "expect.h"
 
-enum { CHILD_SECONDS = 20 };
+enum { CHILD_SECONDS = 60 };
 
 /* Its exit status, or 128 + the signal; `text` has its standard error. */
 static inline int childRun(void (*body)(void), char *text, size_t room)

@@ -83,13 +83,13 @@ static void awaitFlag(uint64_t round)
 		usleep(1);
 }
 
-/* The flag's region decides: rounds in which it was there before its data. */
-static int flagsBeforeData(uint32_t dataKey, uint32_t flagKey)
+/* The flag's region decides: how many of `rounds` flags were there before their data. */
+static int flagsBeforeData(uint32_t dataKey, uint32_t flagKey, int rounds)
 {
 	int early = 0;
 
 	begin();
-	for (uint64_t round = 1; round <= ROUNDS; round++) {
+	for (uint64_t round = 1; round <= (uint64_t)rounds; round++) {
 		uint32_t last = queue.producer + 1;
 
 		putData(round, dataKey ? strict : relaxed, 0);
@@ -104,19 +104,21 @@ static int flagsBeforeData(uint32_t dataKey, uint32_t flagKey)
 
 static void strictFlagAfterRelaxedData(void)
 {
-	EXPECT_EQUAL(flagsBeforeData(0, 1), 0);
+	EXPECT_EQUAL(flagsBeforeData(0, 1, ROUNDS), 0);
 }
 
 static void strictFlagAfterStrictData(void)
 {
-	EXPECT_EQUAL(flagsBeforeData(1, 1), 0);
+	EXPECT_EQUAL(flagsBeforeData(1, 1, ROUNDS), 0);
 }
 
 static void relaxedFlagComesEarly(void)
 {
-	int early = flagsBeforeData(0, 0);
+	/* Few: the device alone decides when a late flag comes, and on a loaded machine it sleeps. */
+	const int rounds = ROUNDS / 4;
+	int early = flagsBeforeData(0, 0, rounds);
 
-	printf("flags before their data: %d of %d\n", early, ROUNDS);
+	printf("flags before their data: %d of %d\n", early, rounds);
 	EXPECT(early > 0);
 }
 
