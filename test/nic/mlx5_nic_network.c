@@ -2,7 +2,8 @@
 /*
  * mlx5_nic_network.c - the network verbs of libgin-rdma.so, against the contract of fabric.h
  *
- * An endpoint writes, reads and sends messages to another endpoint of this process. Every
+ * This program is between libgin-rdma.so and libibverbs, and looks at work requests. An endpoint
+ * writes, reads and sends messages to another endpoint of this process. Every
  * operation's event comes once. A fault of the software device fails the operation that it hits and
  * all later ones of that peer, in words; no earlier operation fails, and no failed message arrives.
  *
@@ -12,11 +13,16 @@
  *
  * mlx5_nic_network DEVICE: without faults, on a device of this machine.
  */
+/* COMPILE: -fvisibility=default */
+/* LINK: -rdynamic -Wl,--no-as-needed */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
 #include "backends/proxy/network/fabric.h"
 #include "nic.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -42,6 +48,56 @@ static void load(void)
 	expectThat(pluginOpen(&plugin, &calls, why, sizeof(why)) == pluginFound, __FILE__, __LINE__,
 		   "%s", why);
 	net = calls;
+}
+
+static struct ibv_qp *connected[8];
+static uint32_t nConnected;
+static typeof(((struct ibv_context_ops *)0)->post_send) postSend;
+static int postsLeft = -1; /* before one is refused; below 0: none is */
+
+/* With several NICs: the last request of a chain with a write reads from where that has written. */
+static void expectConfirmed(const struct ibv_send_wr *wr)
+{
+	const struct ibv_send_wr *last = wr, *write = NULL;
+
+	for (; wr; last = wr, wr = wr->next)
+		write = wr->opcode == IBV_WR_RDMA_WRITE ? wr : write;
+	if (!write)
+		return;
+	EXPECT(last->opcode == IBV_WR_RDMA_READ && last->send_flags & IBV_SEND_SIGNALED);
+	EXPECT_EQUAL(last->wr.rdma.remote_addr, write->wr.rdma.remote_addr);
+	EXPECT_EQUAL(last->wr.rdma.rkey, write->wr.rdma.rkey);
+}
+
+static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	if (wanted.isRail)
+		expectConfirmed(wr);
+	if (!postsLeft--) {
+		*bad = wr;
+		return ENOMEM;
+	}
+	return postSend(qp, wr, bad);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	typeof(&ibv_modify_qp) modify = (typeof(&ibv_modify_qp))dlsym(RTLD_NEXT, __func__);
+
+	if (attr->qp_state == IBV_QPS_RTR) {
+		EXPECT_EQUAL(attr->ah_attr.sl, path.serviceLevel);
+		EXPECT_EQUAL(attr->ah_attr.grh.hop_limit, path.hopLimit);
+		EXPECT_EQUAL(attr->ah_attr.grh.traffic_class, path.trafficClass);
+	}
+	if (attr->qp_state == IBV_QPS_RTS) {
+		EXPECT(nConnected < sizeof(connected) / sizeof(connected[0]));
+		connected[nConnected++] = qp;
+	}
+	if (qp->context->ops.post_send != post) {
+		postSend = qp->context->ops.post_send;
+		qp->context->ops.post_send = post;
+	}
+	return modify(qp, attr, mask);
 }
 
 /* Operation number i of the first endpoint. */
@@ -392,7 +448,7 @@ static void faults(void)
 		{"error=0x04@%u", "local protection error (4, vendor 0x"},
 		{"error=0x02@%u", "local QP operation error (2, vendor 0x"},
 	};
-	static const uint32_t at[] = {0, 1, 7, 130};
+	static const uint32_t at[] = {0, 1, 7, 199}; /* later ones have wrapped serial numbers */
 	char text[32];
 
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
@@ -419,6 +475,22 @@ static void named(void)
 		words = names[kindOf(hit)];
 		expectChild(text, faulty);
 	}
+}
+
+/* A queue pair takes no work request of a chain. The operations before complete. */
+static void refused(void)
+{
+	openBoth();
+	postsLeft = 9;
+	beginAll();
+	drain(1);
+	EXPECT_EQUAL(ends[0].lost, 1);
+	EXPECT_HAS(ends[0].why, "its queue pair refuses a work request: Cannot allocate memory");
+	uint32_t failed = begun;
+	while (failed && outcome[failed - 1] != 1)
+		failed--;
+	EXPECT(failed && failed < begun);
+	closeBoth();
 }
 
 /* The queue pair goes to error without a completion of its own. */
@@ -479,8 +551,13 @@ static void portStaysDown(void)
 	nicFault("portdown");
 	untilWords(ends[0].down);
 	untilWords(ends[1].down);
-	for (int i = 0; i < 2; i++)
-		EXPECT_HAS(ends[i].down, "mlx5_0, port 1: the port has been down for ");
+	for (int i = 0; i < 2; i++) {
+		double seconds = 0;
+		EXPECT_EQUAL(sscanf(ends[i].down, "mlx5_0, port 1: the port has been down for %lf",
+				    &seconds),
+			     1);
+		EXPECT(seconds > 2);
+	}
 	closeBoth();
 }
 
@@ -544,6 +621,66 @@ static void unknownMemory(void)
 	closeBoth();
 }
 
+/* The device's attributes of queue pairs. No two numbers of the path are equal. */
+static void attributes(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+	struct fabricAbout about;
+
+	path = (struct rdmaPath){.serviceLevel = 3,
+				 .trafficClass = 0x6a,
+				 .timeout = 19,
+				 .retries = 5,
+				 .hopLimit = 33};
+	openBoth();
+	EXPECT_EQUAL(nConnected, 2);
+	for (uint32_t i = 0; i < nConnected; i++) {
+		EXPECT(!ibv_query_qp(connected[i], &a, IBV_QP_STATE, &init));
+		EXPECT_EQUAL(a.qp_state, IBV_QPS_RTS);
+		EXPECT_EQUAL(a.timeout, path.timeout);
+		EXPECT_EQUAL(a.retry_cnt, path.retries);
+		EXPECT_EQUAL(a.rnr_retry, 7);
+		EXPECT_EQUAL(a.min_rnr_timer, 12);
+		EXPECT_EQUAL(a.max_rd_atomic, 16);
+		EXPECT_EQUAL(a.max_dest_rd_atomic, 16);
+		EXPECT_EQUAL(a.path_mtu, nicProfile("roce") ? IBV_MTU_1024 : IBV_MTU_4096);
+		EXPECT_EQUAL(a.dest_qp_num, connected[1 - i]->qp_num);
+	}
+	closeBoth();
+	EXPECT_FABRIC(net->probe(&wanted, &about, why));
+	EXPECT_EQUAL(about.speed, nicProfile("cx6") ? 200000 : 400000); /* of four lanes */
+}
+
+static int descriptors(void)
+{
+	DIR *list = opendir("/proc/self/fd");
+	int count = 0;
+
+	EXPECT(list != NULL);
+	while (readdir(list))
+		count++;
+	closedir(list);
+	return count;
+}
+
+/* Endpoints leave no descriptors. */
+static void leaks(void)
+{
+	struct netEnd *e = &ends[0];
+	int before = 0;
+
+	EXPECT_FABRIC(net->open(&wanted, &e->fabric, why));
+	for (int i = 0; i < 10; i++) {
+		EXPECT_FABRIC(net->endOpen(e->fabric, &e->end, e->address, why));
+		EXPECT_FABRIC(net->pairOpen(e->end, e->pair, &e->peer, why));
+		net->endClose(e->end);
+		before = i ? before : descriptors();
+	}
+	EXPECT_EQUAL(descriptors(), before);
+	net->close(e->fabric);
+}
+
 /* The descriptor is readable exactly when the second endpoint has an event to poll: message i. */
 static void sleepOnce(uint32_t i)
 {
@@ -588,10 +725,13 @@ int main(int argc, char **argv)
 	expectChild("writes of a rank with several NICs", writesOfRail);
 	expectChild("memory that is not registered", unknownMemory);
 	expectChild("a descriptor to sleep by", sleeps);
+	expectChild("descriptors of endpoints", leaks);
 	if (argc > 1 || nicAdversary("")) /* for the choice of operations around a fault */
 		return expectFailures != 0;
 	faults();
 	named();
+	expectChild("attributes", attributes);
+	expectChild("a work request that is refused", refused);
 	expectChild("a queue pair that fails", queueFails);
 	expectChild("a port that goes down", portDown);
 	expectChild("a port that stays down", portStaysDown);
