@@ -18,9 +18,9 @@
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
 #include "backends/proxy/network/fabric.h"
+#include "files.h"
 #include "nic.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -652,18 +652,6 @@ static void attributes(void)
 	EXPECT_EQUAL(about.speed, nicProfile("cx6") ? 200000 : 400000); /* of four lanes */
 }
 
-static int descriptors(void)
-{
-	DIR *list = opendir("/proc/self/fd");
-	int count = 0;
-
-	EXPECT(list != NULL);
-	while (readdir(list))
-		count++;
-	closedir(list);
-	return count;
-}
-
 /* Endpoints leave no descriptors. */
 static void leaks(void)
 {
@@ -675,9 +663,9 @@ static void leaks(void)
 		EXPECT_FABRIC(net->endOpen(e->fabric, &e->end, e->address, why));
 		EXPECT_FABRIC(net->pairOpen(e->end, e->pair, &e->peer, why));
 		net->endClose(e->end);
-		before = i ? before : descriptors();
+		before = i ? before : countFiles();
 	}
-	EXPECT_EQUAL(descriptors(), before);
+	EXPECT_EQUAL(countFiles(), before);
 	net->close(e->fabric);
 }
 

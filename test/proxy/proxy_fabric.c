@@ -11,6 +11,7 @@
 
 #include "backends/proxy/network/fabric.h"
 #include "expect.h"
+#include "files.h"
 
 #define BYTES 65536u
 #define TURNS 100000
@@ -210,6 +211,56 @@ static void expectMany(const struct pair *p)
 		EXPECT(!memcmp(p->from.memory + 600 * i, p->to.memory + 600 * i, 1 + 5 * i));
 }
 
+/* Writes to two receivers in turn, without a message between them. */
+static void twoPeers(const char *provider)
+{
+	struct pair p;
+	struct side other;
+	uint64_t peer[2];
+	char why[FABRIC_WHY];
+
+	openPair(provider, &p);
+	openSide(provider, 1, &other);
+	peer[0] = p.peer;
+	EXPECT_EQUAL(calls->connect(p.from.end[0], other.address[0], &peer[1], why), fabricOk);
+	for (uint32_t i = 0; i < 2 * WRITES;) {
+		struct fabricPiece piece = {p.from.memory + 8 * i, 8, i % 2 ? other.key : p.to.key,
+					    0};
+		piece.remote.address += 8 * i;
+		memset(p.from.memory + 8 * i, (int)i + 1, 8);
+		if (calls->write(p.from.end[0], peer[i % 2], &piece, NULL, &p) == fabricOk)
+			i++;
+		else
+			pollSide(&p.from), pollSide(&p.to), pollSide(&other);
+	}
+	while (p.from.done < (int)(2 * WRITES))
+		pollSide(&p.from), pollSide(&p.to), pollSide(&other);
+	for (uint32_t i = 0; i < 2 * WRITES; i++) {
+		const struct side *to = i % 2 ? &other : &p.to, *apart = i % 2 ? &p.to : &other;
+		EXPECT_EQUAL((unsigned char)to->memory[8 * i], i + 1);
+		EXPECT_EQUAL(apart->memory[8 * i], 0);
+	}
+	closeSide(&other);
+	closePair(&p);
+}
+
+/* Endpoints leave no descriptors. */
+static void leaks(const char *provider)
+{
+	struct side s;
+	int first = 0;
+
+	openSide(provider, 1, &s);
+	for (int i = 0; i < 10; i++) {
+		char why[FABRIC_WHY];
+		calls->endClose(s.end[0]);
+		first = i ? first : countFiles();
+		EXPECT_EQUAL(countFiles(), first);
+		EXPECT_EQUAL(calls->endOpen(s.fabric, &s.end[0], s.address[0], why), fabricOk);
+	}
+	closeSide(&s);
+}
+
 /* A message follows all writes, and each write is done once. */
 static void many(const char *provider)
 {
@@ -268,6 +319,10 @@ int main(void)
 	data(native);
 	data("tcp;ofi_rxm");
 	wakes(native);
+	leaks(native);
+	leaks("tcp;ofi_rxm");
+	twoPeers(native);
+	twoPeers("tcp;ofi_rxm");
 	many(native);
 	many("tcp;ofi_rxm");
 	manyFail(native);
