@@ -38,6 +38,7 @@ static void openRank(int r)
 				    .changed = PTHREAD_COND_INITIALIZER};
 	memset(failed[r], 0, RANKS);
 	identities[r] = (struct identity){.hostId = 1, .loopback = 1};
+	snprintf(identities[r].host, sizeof(identities[r].host), "host-%d", r);
 	EXPECT_SUCCESS(recoverOpen(&ranks[r], &loopback, &identities[r].recoverPort));
 	EXPECT_SUCCESS(recoverBegin(&ranks[r], NULL, 0));
 }
@@ -258,8 +259,26 @@ static void refusal(void)
 	closeAll();
 }
 
+/* Rank 1 has agreed, and rank 2 is alive and does not call. */
+static void absent(void)
+{
+	struct recoverTeam team;
+	struct mail mail;
+
+	openAll();
+	record(1, &mail);
+	expectTaken(&mail, 1);
+	EXPECT_FAILS(recoverAgree(&ranks[0], &team), ginErrorTimeout,
+		     "no call from rank 2 (host host-2) within 1 s");
+	EXPECT_FAILS(recoverAgree(&ranks[2], &team), ginErrorTimeout,
+		     "no call from rank 0 (host host-0) within 1 s");
+	closeAll();
+}
+
 int main(void)
 {
+	setenv("GIN_LOG", "none", 1);
+	setenv("GIN_TIMEOUT", "1", 1);
 	everyBit();
 	copies();
 	answersGoToRanks();
@@ -267,5 +286,6 @@ int main(void)
 	setsGrow();
 	silence();
 	refusal();
+	absent();
 	return 0;
 }

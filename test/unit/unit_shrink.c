@@ -6,6 +6,7 @@
  *
  *	ROUNDS=N SEED=N		the number of communicators, and the seed
  */
+/* LINK: -Wl,--wrap=recoverBegin */
 #include "ranks.h"
 #include "expect.h"
 
@@ -110,9 +111,11 @@ static void shrink(ginComm_t comm, int rank, ginWindow_t shared, ginWindow_t loc
 	ginComm_t made = NULL;
 
 	int excludes = plan.excluded >= 0 && rank == plan.excludes;
-	if (plan.refuses >= 0)
+	if (plan.refuses >= 0) {
 		EXPECT_FAILS(ginCommShrink(comm, &rank, plan.refuses == rank, &made),
 			     ginErrorInvalidArgument, "exclude[0] is this rank");
+		EXPECT(!recoverFinished(&comm->control));
+	}
 	EXPECT(ginCommShrink(comm, &plan.excluded, excludes, &made) == ginSuccess);
 	expectTeam(made, rank);
 	expectWindow(made, shared, ptr, 0);
@@ -237,6 +240,18 @@ static void takeForLost(ginComm_t comm)
 		usleep(1000);
 }
 
+static int masked = -1; /* the rank that all other ranks have masked */
+
+ginResult_t __real_recoverBegin(struct control *c, const int *exclude, int excludes);
+ginResult_t __wrap_recoverBegin(struct control *c, const int *exclude, int excludes);
+
+/* A rank that is masked is out from the start, dead or alive. */
+ginResult_t __wrap_recoverBegin(struct control *c, const int *exclude, int excludes)
+{
+	EXPECT(masked < 0 || (excludes == 1 && exclude[0] == masked));
+	return __real_recoverBegin(c, exclude, excludes);
+}
+
 static int reportedLost(const ginConfig_t *config)
 {
 	ginComm_t comm, made;
@@ -251,6 +266,7 @@ static int reportedLost(const ginConfig_t *config)
 		return 0;
 	}
 	awaitError(comm);
+	EXPECT_SUCCESS(ginCommMask(comm, masked));
 	if (!config->rank)
 		takeForLost(comm);
 	EXPECT(ginCommShrink(comm, NULL, 0, &made) == ginSuccess);
@@ -323,7 +339,9 @@ int main(void)
 	const int *joined = ranksStart(RANKS, 1, failToJoin);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT(joined[r] == 0);
+	masked = RANKS - 1;
 	const int *reported = ranksStart(RANKS, 1, reportedLost);
+	masked = -1;
 	for (int r = 0; r < RANKS; r++)
 		EXPECT(reported[r] == 0);
 	for (int i = rounds ? atoi(rounds) : 60; i > 0; i--) {
