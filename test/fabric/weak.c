@@ -12,6 +12,7 @@
  *	WEAK_STRANGERS=1	messages carry proofs, and there are no immediates
  *	WEAK_PAIRS=odd	serves pairs of ranks whose numbers differ by an odd number only
  *	WEAK_FAIL=N	the N-th write fails
+ *	WEAK_CUT=BYTES	the last bytes of each write are lost
  *	WEAK_LOSE=1	messages are lost
  *	WEAK_MOST=BYTES	most bytes of one write or read
  *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
@@ -76,7 +77,7 @@ static struct {
 	struct fabricEnd *end[ENDS];
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
-	uint64_t seed, most, fail;
+	uint64_t seed, most, fail, cut;
 	int ordered, odd, reuse, lose, strangers;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
@@ -94,6 +95,7 @@ static void readEnvironment(void)
 	net.seed = number("WEAK_SEED", (uint64_t)time(NULL) << 16 ^ (uint64_t)getpid());
 	net.most = number("WEAK_MOST", 4096);
 	net.fail = number("WEAK_FAIL", 0);
+	net.cut = number("WEAK_CUT", 0);
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
 	net.lose = number("WEAK_LOSE", 0) != 0;
 	net.reuse = number("WEAK_REUSE", 0) != 0;
@@ -366,7 +368,8 @@ static void move(const struct weakOp *op, struct fabricEvent *event)
 	char *there = find(&op->piece.remote, op->piece.bytes);
 	int fails = !there || (op->kind == weakWrite && ++net.writes == net.fail);
 	if (!fails && op->kind == weakWrite)
-		copy(there, op->piece.local, op->piece.bytes);
+		copy(there, op->piece.local,
+		     op->piece.bytes > net.cut ? op->piece.bytes - net.cut : 0);
 	else if (!fails)
 		copy(op->piece.local, there, op->piece.bytes);
 	pthread_mutex_unlock(&net.lock);
