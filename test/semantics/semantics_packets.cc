@@ -422,21 +422,23 @@ static void pretend(Rank &r, Boxed &boxed, uint32_t sent)
 	meet(r);
 }
 
-/* Messages past - 1 and past, which fills slot 0 unless it is 0. */
+/* Messages past - 1 to past + 1. The last two fill their slots, unless past is 0. */
 template <class Coop> static void fillSlot(Rank &r, Boxed &boxed, uint32_t past)
 {
-	uint32_t slot = 2 * ginPacketRoom(boxed.box.most);
+	uint32_t words = ginPacketRoom(boxed.box.most) / 4; /* of a slot */
 
 	pretend(r, boxed, past - 2);
-	for (uint64_t i = 1; i < 3; i++) {
+	for (uint64_t i = 1; i < 4; i++) {
 		EXPECT(once<Coop>(r, boxed, true, i, 0) == ginSuccess);
 		expectReceived<Coop>(r, boxed, i);
 	}
 	meet(r);
 	if (!isDirect(r) || !past)
 		return;
-	for (uint64_t word : boxed.readWords((r.rank + r.nRanks - 1) % r.nRanks, 128, slot / 8))
-		EXPECT(word >> 32 == past);
+	std::vector<uint64_t> slots =
+		boxed.readWords((r.rank + r.nRanks - 1) % r.nRanks, 128, 2 * words);
+	for (uint32_t i = 0; i < 2 * words; i++)
+		EXPECT(slots[i] >> 32 == past + i / words);
 }
 
 /* Message numbers pass 2^30, 2^31 and 2^32; now and then a message fills its slot. */
