@@ -69,6 +69,13 @@ $(TESTS_CC): $(BUILD)/test/%: %.cc $(LINKS)
 	$(call say,CXX,$<)
 	$(Q)$(test-cc)
 
+# The example of a page.
+$(BUILD)/pages/%.h: man/man3/%.3 man/example.awk
+	@mkdir -p $(@D)
+	$(Q)awk -f man/example.awk $< >$@
+
+$(BUILD)/test/unit_pages: $(BUILD)/pages/GinPackets.h
+
 # With the toolkit's <cuda.h>, from CUDA_INCLUDE. It uses nothing of the library.
 $(BUILD)/test/unit_cuda_abi_toolkit: unit_cuda_abi.c
 	@mkdir -p $(@D)
