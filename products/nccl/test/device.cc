@@ -5,9 +5,53 @@
 #include "barriers.h"
 #include "rig.h"
 
-/* Teams, on the device; the host's overloads agree. */
+/* Teams, on the device; the host's overloads agree. Words of each team, by sender. */
 struct Teams : Kernel {
+	ncclWindow_t w;
+
+	GIN_FN size_t word(size_t team, int sender) const
+	{
+		return team * static_cast<size_t>(dc.nRanks) + static_cast<size_t>(sender);
+	}
+
+	/* A put to each member by its number in the team; no rank beside the team is a member. */
+	GIN_FN void put(ncclTeam team, size_t number) const
+	{
+		ncclGin gin{dc, 0};
+		int members = 0;
+
+		for (int p = 0; p < team.nRanks; p++)
+			gin.putValue(team, p, w, word(number, dc.rank) * 8,
+				     1 + static_cast<uint64_t>(ncclTeamRankToWorld(dc, team, p)));
+		for (int p = -dc.nRanks; p < 2 * dc.nRanks; p++)
+			members += ncclTeamRankIsMember(team, ncclTeamWorld(dc), p);
+		KERNEL_EXPECT(members == team.nRanks);
+	}
+
+	GIN_FN void expectPuts(ncclTeam team, size_t number) const
+	{
+		const uint64_t own = 1 + static_cast<uint64_t>(dc.rank);
+		const volatile uint64_t *words =
+			static_cast<const volatile uint64_t *>(ncclGetLocalPointer(w, 0));
+
+		for (int p = 0; p < dc.nRanks; p++)
+			KERNEL_EXPECT(words[word(number, p)] ==
+				      (ncclTeamRankIsMember(team, ncclTeamWorld(dc), p) ? own : 0));
+	}
+
 	GIN_FN void operator()() const
+	{
+		const ncclTeam teams[] = {ncclTeamWorld(dc), ncclTeamLsa(dc), ncclTeamRail(dc)};
+
+		numbers();
+		for (size_t i = 0; i < 3; i++)
+			put(teams[i], i);
+		ncclGinBarrier(ncclCoopThread(), ncclGin{dc, 0}, ncclTeamTagWorld(), 0);
+		for (size_t i = 0; i < 3; i++)
+			expectPuts(teams[i], i);
+	}
+
+	GIN_FN void numbers() const
 	{
 		ncclTeam world = ncclTeamWorld(dc), lsa = ncclTeamLsa(dc), rail = ncclTeamRail(dc);
 
@@ -38,8 +82,12 @@ struct Teams : Kernel {
 static void teams(const Rank &r)
 {
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	want.worldGinBarrierCount = 1;
+	Buffer buffer(r, 4096);
 	Device device(r, want);
-	launch(r, 1, 1, Teams{{device.dc, nullptr}});
+	if (getenv("HOSTS"))
+		EXPECT(device.dc.lsaSize == r.nRanks / atoi(getenv("HOSTS")));
+	launch(r, 1, 1, Teams{{device.dc, nullptr}, buffer.window});
 	EXPECT(ncclTeamLsa(r.comm).nRanks == device.dc.lsaSize);
 	EXPECT(ncclTeamRail(r.comm).rank == ncclTeamRail(device.dc).rank);
 	EXPECT(ncclTeamWorld(r.comm).nRanks == r.nRanks);
@@ -77,7 +125,8 @@ struct Pointers : Kernel {
 		ncclSymPtr<uint64_t> end = words;
 		end += 3;
 		end -= 1u;
-		KERNEL_EXPECT(end - words == 2 && end != words && end - 2 == words);
+		KERNEL_EXPECT(end - words == 2 && words - end == -2 && end != words &&
+			      end - 2 == words);
 		ncclSymPtr<char> bytes = words;
 		KERNEL_EXPECT(bytes.offset == 32 && bytes.window == w);
 		KERNEL_EXPECT(!words.multimemPtr({}) && !words.lsaMultimemPtr(dc));
@@ -97,9 +146,12 @@ static void pointers(const Rank &r)
 	void *at = nullptr, *lsa = nullptr;
 
 	launch(r, 1, 5, Pointers{{device.dc, nullptr}, buffer.window});
-	CHECK(ncclGetPeerDevicePointer(buffer.window, 64, r.rank, &at));
-	CHECK(ncclGetLsaDevicePointer(buffer.window, 64, device.dc.lsaRank, &lsa));
-	EXPECT(at && at == lsa);
+	for (int p = 0; p < device.dc.lsaSize; p++) {
+		CHECK(ncclGetPeerDevicePointer(buffer.window, 64, r.rank - device.dc.lsaRank + p,
+					       &at));
+		CHECK(ncclGetLsaDevicePointer(buffer.window, 64, p, &lsa));
+		EXPECT(at && at == lsa);
+	}
 	CHECK(ncclWinGetUserPtr(r.comm, buffer.window, &at));
 	EXPECT(at == buffer.ptr);
 }
@@ -328,10 +380,11 @@ struct Handle : Kernel {
 			static_cast<ncclGinGdakiGPUContext *>(gin._ginHandle) + gin.contextId;
 		uint64_t *words = context->signals_table.buffer;
 
+		uint64_t *const *by = dc.gin.signal;
+		KERNEL_EXPECT(!words ==
+			      (by[ginWriterCpu] || (by[ginWriterGpu] && by[ginWriterNic])));
 		if (words)
 			KERNEL_EXPECT(words[0] == 11113 && words[1] == 3);
-		else
-			KERNEL_EXPECT(dc.gin.signal[ginWriterCpu]);
 		gin.resetSignal(0);
 		KERNEL_EXPECT(gin.readSignal(0) == 0 && *gin.getSignalShadowPtr(0) == 0);
 	}
@@ -354,7 +407,7 @@ static void actions(const Rank &r)
 
 /* Coops: their numbers, masks, and a value from one thread to all. */
 struct Coops : Kernel {
-	uint32_t *sum;
+	ncclWindow_t w;
 
 	/* A coop of the program's own; sync() need not be const. */
 	struct Own {
@@ -372,6 +425,27 @@ struct Coops : Kernel {
 		const uint64_t got = ncclCoopBcast(
 			coop, 0x123456789abcull + static_cast<uint64_t>(coop.thread_rank()), root);
 		KERNEL_EXPECT(got == 0x123456789abcull + static_cast<uint64_t>(root));
+		waits(coop);
+	}
+
+	/* All threads of a coop get one result, of a wait in vain, too. */
+	template <class Coop> GIN_FN void waits(Coop coop) const
+	{
+		const auto order = cuda::memory_order_acquire;
+		const int right = (dc.rank + 1) % dc.nRanks;
+		ncclGin gin{dc, 0};
+		ncclGinRequest_t request = {{0, 0}};
+
+		KERNEL_EXPECT(gin.waitSignal(coop, 0, 99, 64, order, 100) == ncclTimeout);
+		KERNEL_EXPECT(gin.waitSignal(coop, w, 0, 99, 64, order, 100) == ncclTimeout);
+		KERNEL_EXPECT(gin.waitCounter(coop, 0, 99, 56, order, 100) == ncclTimeout);
+		gin.get(ncclTeamWorld(dc), right, w, 0, w, 2048, 1024, coop);
+		gin.flushAsync(ncclTeamWorld(dc), static_cast<uint32_t>(right), &request, coop);
+		const uint64_t result = gin.wait(request, coop, ncclGin_None(), order, 0);
+		KERNEL_EXPECT(result == ncclSuccess || result == ncclTimeout);
+		KERNEL_EXPECT(result == ncclCoopBcast(coop, result, 0));
+		KERNEL_EXPECT(gin.flush(coop, order, ncclGin_None(), 1ull << 40) == ncclSuccess);
+		coop.sync();
 	}
 
 	GIN_FN void operator()() const
@@ -419,8 +493,11 @@ static void coops(const Rank &r)
 {
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
 	want.ginSignalCount = 1;
+	want.ginCounterCount = 1;
+	Buffer buffer(r, 4096);
 	Device device(r, want);
-	launch(r, 1, r.gpu ? 64 : 2 * GIN_HOST_WARP, Coops{{device.dc, nullptr}, nullptr});
+	launch(r, 1, r.gpu ? 64 : 2 * GIN_HOST_WARP, Coops{{device.dc, nullptr}, buffer.window});
+	meet(r);
 }
 
 /* Buffers, signals and counters of requirement lists, apart from the numbered ones. */

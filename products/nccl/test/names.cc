@@ -141,6 +141,16 @@ static void timeouts()
 	EXPECT(ginNcclNanoseconds(dc, 1024) == 1025 && ginNcclNanoseconds(dc, 7) == 8);
 }
 
+/* Which barriers release: on host threads all do, whatever the options say. */
+static void orders()
+{
+	for (auto order : {cuda::memory_order_relaxed, cuda::memory_order_acquire})
+		EXPECT(ginNcclReleased(order).given == ginScopeSystem);
+	for (auto order :
+	     {cuda::memory_order_release, cuda::memory_order_acq_rel, cuda::memory_order_seq_cst})
+		EXPECT(ginNcclReleased(order).given == ginOptions().given);
+}
+
 int main()
 {
 	ncclComm_t none = NCCL_COMM_NULL;
@@ -149,6 +159,7 @@ int main()
 	EXPECT(!none && !unset);
 	arithmetic();
 	timeouts();
+	orders();
 	EXPECT(!endsBySignal(false) && endsBySignal(true));
 	puts("nccl names: ok");
 	return 0;

@@ -269,20 +269,36 @@ inline void moveToHost(int rank, int nRanks)
 	setenv("GIN_HOSTID", name, 1);
 }
 
-inline void byForks(int n, RankMain run)
+/* Rank 0 makes the id: libgin reads GIN_HOSTID once, so the parent calls nothing of it. */
+inline void liveInChild(const int pipe[2], int rank, int nRanks, RankMain run)
 {
 	ncclUniqueId id;
+
+	moveToHost(rank, nRanks);
+	if (rank == 0) {
+		CHECK(ncclGetUniqueId(&id));
+		for (int r = 1; r < nRanks; r++)
+			EXPECT(write(pipe[1], &id, sizeof(id)) == sizeof(id));
+	}
+	close(pipe[1]);
+	if (rank)
+		EXPECT(read(pipe[0], &id, sizeof(id)) == sizeof(id));
+	liveAlone(id, rank, nRanks, run);
+	exit(0);
+}
+
+inline void byForks(int n, RankMain run)
+{
 	std::vector<pid_t> children;
-	int status;
-	CHECK(ncclGetUniqueId(&id));
+	int pipe[2], status;
+
+	EXPECT(::pipe(pipe) == 0);
 	for (int r = 0; r < n; r++) {
 		children.push_back(fork());
-		if (children.back() == 0) {
-			moveToHost(r, n);
-			liveAlone(id, r, n, run);
-			exit(0);
-		}
+		if (children.back() == 0)
+			liveInChild(pipe, r, n, run);
 	}
+	close(pipe[1]);
 	for (pid_t child : children) {
 		waitpid(child, &status, 0);
 		EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);

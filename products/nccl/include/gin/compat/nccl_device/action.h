@@ -210,6 +210,15 @@ GIN_FN ginOptions ginNcclOptions(cuda::thread_scope given, cuda::thread_scope re
 	return options;
 }
 
+/* Of a barrier with this order: one that does not release counts as released before. */
+GIN_FN ginOptions ginNcclReleased(cuda::memory_order order)
+{
+	ginOptions options;
+	if (order == cuda::memory_order_relaxed || order == cuda::memory_order_acquire)
+		options.given = ginScopeSystem;
+	return options;
+}
+
 GIN_FN ginOptions ginNcclBits(int bits)
 {
 	ginOptions options;

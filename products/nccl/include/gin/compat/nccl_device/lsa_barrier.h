@@ -63,14 +63,14 @@ template <class Coop> struct ncclLsaBarrierSession {
 
 	GIN_FN void arrive(Coop coop, cuda::memory_order order) const
 	{
-		own().arrive(withoutVote(coop), released(order));
+		own().arrive(withoutVote(coop), ginNcclReleased(order));
 	}
 
 	GIN_FN void wait(Coop coop, cuda::memory_order) const { own().wait(withoutVote(coop)); }
 
 	GIN_FN void sync(Coop coop, cuda::memory_order order) const
 	{
-		own().sync(withoutVote(coop), released(order));
+		own().sync(withoutVote(coop), ginNcclReleased(order));
 	}
 
 	/* After ncclTimeout the call may be repeated. */
@@ -82,7 +82,7 @@ template <class Coop> struct ncclLsaBarrierSession {
 
 	GIN_FN ncclResult_t sync(Coop coop, cuda::memory_order order, uint64_t timeoutCycles) const
 	{
-		ginOptions options = released(order);
+		ginOptions options = ginNcclReleased(order);
 		options.timeout = ginNcclNanoseconds(comm, timeoutCycles);
 		return ginNcclResult(own().sync(ginNcclCoop(coop), options));
 	}
@@ -100,14 +100,6 @@ private:
 	{
 		return (static_cast<uint32_t>(devComm.lsaSize) + GIN_BARRIER_ROUNDS - 1) /
 		       GIN_BARRIER_ROUNDS;
-	}
-
-	GIN_FN static ginOptions released(cuda::memory_order order)
-	{
-		ginOptions options;
-		if (order == cuda::memory_order_relaxed || order == cuda::memory_order_acquire)
-			options.given = ginScopeSystem;
-		return options;
 	}
 };
 
