@@ -4,10 +4,30 @@
  * written outside tensors, and defined outputs are there
  */
 #include <atomic>
+#include <string>
+#include <thread>
 
 #include "faults.h"
 
+#ifndef __CUDACC__
+extern "C" {
+#include "products/ep/lib/ep.h"
+}
+#include "products/ep/kernels/layout.cuh"
+#endif
+
 static std::atomic<int> ranksHere; /* ranks of this process */
+
+/* EXPECTs so many credits of a family that this rank has not given a rank yet. */
+static void expectOwed(ginEp_t ep, uint32_t family, uint32_t rank, uint32_t credits)
+{
+#ifndef __CUDACC__
+	const epPlan &plan = ep->args.plan;
+	EXPECT(epOwedOf(plan, family, 0)[rank] + epOwedOf(plan, family, 1)[rank] == credits);
+#else
+	(void)ep, (void)family, (void)rank, (void)credits;
+#endif
+}
 
 /*
  * The other ranks have given up: their marks end this rank's call, its own time limit does not.
@@ -28,6 +48,14 @@ static void told(Rank &r, ginEp_t ep, const Round &round)
 	EXPECT(strstr(ginEpGetLastError(), "has given up an earlier wait"));
 }
 
+static void expectNumbers(const ginEpRecord_t &record)
+{
+	const std::string words = "expected " + std::to_string(record.expected) + ", seen " +
+				  std::to_string(record.seen);
+	EXPECT(record.expected != record.seen);
+	EXPECT(record.result == ginErrorPeer || strstr(ginEpGetLastError(), words.c_str()));
+}
+
 /*
  * Rank 1 stays away from a dispatch. The other ranks fail, and stay failed until the reset; rank 1
  * gets the error when it comes.
@@ -35,7 +63,7 @@ static void told(Rank &r, ginEp_t ep, const Round &round)
 static void absentError(Rank &r)
 {
 	Round round = roundOf(r, 11);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, r.rank == 1 ? 60000 : patience(r));
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, r.rank == 1 ? 60000 : patience());
 	full(r, ep, round);
 	if (r.rank != 1) {
 		Batch batch(r, round, handleBytes(ep));
@@ -46,6 +74,7 @@ static void absentError(Rank &r)
 		EXPECT(lostOne(ep, ginErrorTimeout));
 		ginEpRecord_t record = recordOf(ep);
 		EXPECT(record.call == ginEpCallDispatchRecv && record.epoch == 1);
+		expectNumbers(record);
 		std::vector<uint32_t> observed(r.nRanks), masked(r.nRanks);
 		EP_CHECK(ginEpMaskQuery(ep, observed.data(), masked.data()));
 		EXPECT(observed[record.rank] == 1 && masked[1] == 0 && observed[r.rank] == 0);
@@ -67,7 +96,7 @@ static void absentError(Rank &r)
 static void gaveUpBeforeCombine(Rank &r)
 {
 	Round round = roundOf(r, 25);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, r.rank ? 60000 : patience(r));
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, r.rank ? 60000 : patience());
 	full(r, ep, round);
 	Batch first(r, round, handleBytes(ep)), second(r, round, handleBytes(ep));
 	EP_CHECK(dispatch(ep, first));
@@ -132,7 +161,7 @@ static void twoWithout(Rank &r, ginEp_t ep, uint64_t seed)
 static void absentMask(Rank &r)
 {
 	Round round = roundOf(r, 31);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience());
 	full(r, ep, round);
 	if (r.rank != 1) {
 		twoWithout(r, ep, 40);
@@ -157,7 +186,7 @@ static void absentMask(Rank &r)
 static void absentCombine(Rank &r)
 {
 	Round round = roundOf(r, 61);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience());
 	for (uint64_t i = 0; i < 2; i++) /* rank 1's answers of earlier rounds are in both halves */
 		full(r, ep, roundOf(r, 62 + i));
 	Batch batch(r, round, handleBytes(ep));
@@ -168,6 +197,7 @@ static void absentCombine(Rank &r)
 		EP_CHECK(combine(ep, batch));
 		batch.checkCombine();
 		EXPECT(recordOf(ep).call == ginEpCallCombineRecv);
+		expectOwed(ep, epPartsFree, 1, 0); /* rank 1's answers are not read */
 	}
 	EP_CHECK(ginEpReset(ep));
 	full(r, ep, roundOf(r, 70));
@@ -183,10 +213,12 @@ static void maskedByCaller(Rank &r)
 	gone[1] = true;
 	EP_FAILS(ginEpMaskSet(ep, r.rank, 1, nullptr), ginErrorInvalidArgument);
 	EP_FAILS(ginEpMaskSet(ep, r.nRanks, 1, nullptr), ginErrorInvalidArgument);
+	full(r, ep, round);
 	if (r.rank != 1) {
 		mask(r, ep, 1);
 		for (uint32_t i = 0; i < 4; i++)
 			without(r, ep, roundOf(r, 90 + i), gone);
+		expectOwed(ep, epPartsFree, 1, 1); /* nothing is stored at a masked rank */
 		EXPECT(!recordOf(ep).valid);
 	}
 	EP_CHECK(ginEpReset(ep));
@@ -201,7 +233,7 @@ static void maskedByCaller(Rank &r)
 static void unanswered(Rank &r)
 {
 	Round round = roundOf(r, 171);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r));
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience());
 	for (uint64_t i = 0; i < 2; i++) /* answers of earlier rounds are in both halves */
 		full(r, ep, roundOf(r, 172 + i));
 	Batch batch(r, round, handleBytes(ep));
@@ -312,6 +344,16 @@ static void twice(Rank &r)
 	expertTwice(r, 24, 7, 20);
 }
 
+/* Ranks that are threads of one process: peers may still store into this rank. */
+static void leave(ginEp_t ep)
+{
+	static std::atomic<int> came;
+	const int last = (came++ / ranksHere + 1) * ranksHere;
+	while (came < last)
+		usleep(1000);
+	ginEpDestroy(ep);
+}
+
 /* Rank 1 aborts the communicator while the other ranks wait for it. */
 static void aborted(Rank &r)
 {
@@ -325,11 +367,28 @@ static void aborted(Rank &r)
 		Batch batch(r, round, handleBytes(ep));
 		EP_FAILS(dispatch(ep, batch), ginErrorPeer);
 	}
-	/* Ranks that are threads of one process: peers may still store into this rank. */
-	static std::atomic<int> came;
-	for (came++; came < ranksHere;)
-		usleep(1000);
-	ginEpDestroy(ep);
+	leave(ep);
+}
+
+/* Rank 0 aborts its own communicator while it waits for the other ranks: that masks no rank. */
+static void abortedHere(Rank &r)
+{
+	Round round = roundOf(r, 112);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, 60000);
+	full(r, ep, round);
+	if (r.rank == 0) {
+		std::vector<uint32_t> masked(r.nRanks);
+		Batch batch(r, round, handleBytes(ep));
+		std::thread aborter([&] {
+			usleep(100000);
+			CHECK(ginCommAbort(r.comm));
+		});
+		EP_FAILS(dispatch(ep, batch), ginErrorAborted);
+		EP_CHECK(ginEpMaskQuery(ep, nullptr, masked.data()));
+		EXPECT(masked == std::vector<uint32_t>(r.nRanks));
+		aborter.join();
+	}
+	leave(ep);
 }
 
 /*
@@ -370,16 +429,18 @@ static int run(const ginConfig_t *config)
 		     {"unanswered", unanswered},
 		     {"wrong indices", wrongIndices},
 		     {"an expert twice", twice},
-		     {"aborted", aborted}};
+		     {"aborted", aborted},
+		     {"aborted by itself", abortedHere}};
 	Rank r;
 	for (const auto &one : cases) {
 		rankOpen(r, config);
 		ranksHere = config->allgather ? r.nRanks : 1;
+		measure(r);
 		one.run(r);
 		if (r.rank == 0)
 			printf("ok: %s, %d ranks\n", one.name, r.nRanks);
 		fflush(stdout);
-		if (one.run == aborted)
+		if (one.run == aborted || one.run == abortedHere)
 			ginCommDestroy(r.comm);
 		else
 			rankClose(r);

@@ -7,18 +7,24 @@
 
 #include "rig.h"
 
+/* Nanoseconds of the slowest round so far in which no rank was lost. */
+inline thread_local uint64_t slowest;
+
 /*
  * How long a rank waits in vain where a test wants that, in milliseconds. A rank that is there has
- * to come within that time.
+ * to come within that time: it is ten times as long as a whole round has taken on this machine.
  */
-inline uint64_t patience(const Rank &r)
+inline uint64_t patience()
 {
-#ifdef __SANITIZE_THREAD__
-	const uint64_t onHost = 5000;
-#else
-	const uint64_t onHost = 2000;
-#endif
-	return r.device < 0 ? onHost : 1000;
+	const uint64_t measured = slowest / 100000;
+	return measured > 1000 ? measured : 1000;
+}
+
+/* A round that began at `begin` has ended, and no rank was lost. */
+inline void noteRound(uint64_t begin)
+{
+	if (ginNow() - begin > slowest)
+		slowest = ginNow() - begin;
 }
 
 inline Round roundOf(Rank &r, uint64_t seed)
@@ -113,11 +119,22 @@ inline bool lostOne(ginEp_t ep, uint32_t result)
 
 inline void full(Rank &r, ginEp_t ep, const Round &round)
 {
+	const uint64_t begin = ginNow();
 	Batch batch(r, round, handleBytes(ep));
 	EP_CHECK(dispatch(ep, batch));
 	batch.checkDispatch();
 	EP_CHECK(combine(ep, batch));
 	batch.checkCombine();
+	noteRound(begin);
+}
+
+/* A round by an ep that does not give up soon, for patience(). */
+inline void measure(Rank &r)
+{
+	const Round round = roundOf(r, 1);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_ERROR, 60000);
+	full(r, ep, round);
+	EP_CHECK(ginEpDestroy(ep));
 }
 
 /* Dispatch and combine without the ranks that are gone. */

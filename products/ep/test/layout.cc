@@ -97,8 +97,10 @@ static void walkHandle()
 	follows(offset(epReceivedOf(plan, &handle)), plan.nRanks * 4);
 	end = (end + 15) / 16 * 16;
 	for (uint32_t source = 0; source < plan.nRanks; source++)
-		for (uint32_t slot = 0; slot < plan.maxTokens; slot++)
+		for (uint32_t slot = 0; slot < plan.maxTokens; slot++) {
+			EXPECT_EQUAL(end % 16, 0u); /* GPUs load 16 bytes at a time */
 			follows(offset(epRecordOf(plan, &handle, source, slot)), plan.received);
+		}
 	if (!plan.allDirect)
 		follows(offset(epItemPartsIn(plan, &handle)),
 			plan.maxTokens * plan.topk * sizeof(epItemParts));
@@ -144,17 +146,26 @@ static void shares()
 		}
 }
 
+/* Of the larger of both layouts: a rank without experts sends rank-major rows, too. */
+static void expectSendBuffer(uint32_t localExperts)
+{
+	const uint64_t rows = uint64_t{localExperts > 1 ? localExperts : 1} * plan.nRanks;
+	EXPECT_EQUAL(sizes.sendBuffer, rows * plan.maxTokens * plan.hidden * 2);
+}
+
 int main()
 {
-	static const uint32_t first[] = {0, 2, 7, 8};
+	static const uint32_t first[] = {0, 2, 8, 8};
 	for (uint32_t trial = 0; trial < 12; trial++) {
 		ginEpConfig_t config = GIN_EP_CONFIG_INIT;
 		config.experts = 8;
-		config.topk = 3;
+		config.topk = 1 + trial / 3;
+		config.sendBuffer = 1;
 		config.hidden = 48;
 		config.maxTokens = trial % 3 ? 37 : 5;
 		config.reduce = trial % 4 < 2 ? GIN_EP_REDUCE_NONE : GIN_EP_REDUCE_RANK;
 		epLayout(&config, first, 3, trial % 3, trial % 2, &plan, &sizes);
+		expectSendBuffer(first[trial % 3 + 1] - first[trial % 3]);
 		walkSlab();
 		walkHandle();
 		walkNumbers();

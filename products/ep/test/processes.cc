@@ -238,7 +238,8 @@ static void resumed(Rank &r, ginEp_t ep, Batch &batch)
 static void stoppedSending(Rank &r)
 {
 	Round round = roundOf(r, 181);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r), r.rank == 1);
+	measure(r);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(), r.rank == 1);
 	const std::vector<pid_t> pid = pidsOf(r);
 	full(r, ep, round);
 	{
@@ -304,7 +305,8 @@ static void exclude(Rank &r, ginEp_t ep, pid_t excluded)
 static void excludedSending(Rank &r)
 {
 	Round round = roundOf(r, 181);
-	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(r), r.rank == 1);
+	measure(r);
+	ginEp_t ep = epFor(r, round, GIN_EP_LOST_MASK, patience(), r.rank == 1);
 	const std::vector<pid_t> pid = pidsOf(r);
 	full(r, ep, round);
 	full(r, ep, round); /* the next dispatch is in the half of a new ep's first dispatch */

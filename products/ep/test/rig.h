@@ -250,7 +250,7 @@ struct Batch {
 		else
 			idx.write(narrow);
 		stats.write(std::vector<int32_t>(L, 5));
-		cost.write(std::vector<int64_t>(round.ranks, 0));
+		cost.write(std::vector<int64_t>(round.ranks, COST));
 	}
 
 	ginEpTensor_t indices() const
@@ -313,11 +313,21 @@ struct Batch {
 		combine.topkIdx = indices();
 		combine.topkWeights = weighting();
 		combine.out = tensor(out, ginEpBf16, {T, round.hidden});
+		combine.waitCost = dispatch.waitCost;
+	}
+
+	enum : int64_t { COST = 1000000000000 }; /* nanoseconds: waits are added to it */
+
+	void checkCost()
+	{
+		for (int64_t nanoseconds : cost.read<int64_t>())
+			EXPECT(nanoseconds >= COST && nanoseconds < 2 * COST);
 	}
 
 	/* The expected rows, and the input of combine. */
 	void checkDispatch()
 	{
+		checkCost();
 		if (ranked)
 			checkRanked();
 		else
