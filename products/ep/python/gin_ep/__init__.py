@@ -9,6 +9,7 @@ from ._abi import GinError
 from ._library import LibraryNotFound
 from .comm import Communicator, run_threads
 from .ep import Combined, Dispatched, Ep, Failure, bytes_needed
+from .ht import HtEp, HtHandle, HtReceived
 
 __version__ = "0.1.0"
 __all__ = [
@@ -18,6 +19,9 @@ __all__ = [
     "Ep",
     "Failure",
     "GinError",
+    "HtEp",
+    "HtHandle",
+    "HtReceived",
     "LibraryNotFound",
     "bytes_needed",
     "run_threads",

@@ -2,7 +2,7 @@
 """The structs and calls of gin.h and gin_ep.h, for ctypes. tests/test_abi.py compares them with the headers."""
 
 import ctypes
-from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from . import _library
 
@@ -10,7 +10,7 @@ DEVICE_AUTO = -1
 DEVICE_NONE = -2
 
 BF16, F32, F8_E4M3, UE8M0X4, I32, I64, U8 = range(7)
-LL = 1
+LL, HT = 1, 2
 ROWS_BF16, ROWS_F8 = 1, 2
 REDUCE_RANK, REDUCE_NONE = 1, 2
 LOST_ERROR, LOST_MASK = 0, 1
@@ -95,6 +95,72 @@ class EpInfo(Structure):
     ]
 
 
+class Tensor(Structure):
+    """ginEpTensor_t"""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("type", c_int32),
+        ("nDims", c_int32),
+        ("shape", c_int64 * 4),
+        ("stride", c_int64 * 4),
+    ]
+
+
+class HtLayoutArgs(Structure):
+    """ginEpHtLayoutArgs_t"""
+
+    tensors = ("topkIdx", "tokensPerRank", "tokensPerExpert", "isTokenInRank")
+    _fields_ = [("size", c_size_t), ("experts", c_uint32), ("pad", c_uint32)] + [(name, Tensor) for name in tensors]
+
+
+class HtNotifyArgs(Structure):
+    """ginEpHtNotifyArgs_t"""
+
+    tensors = ("isTokenInRank", "tokensPerExpert", "rankPrefix", "recvCounts")
+    _fields_ = [
+        ("size", c_size_t),
+        ("expertAlignment", c_uint32),
+        ("pad", c_uint32),
+        ("handle", c_void_p),
+    ] + [(name, Tensor) for name in tensors]
+
+
+class HtCounts(Structure):
+    """ginEpHtCounts_t"""
+
+    _fields_ = [("size", c_size_t), ("rows", c_uint32), ("mostRows", c_uint32), ("perExpert", POINTER(c_uint32))]
+
+
+class HtDispatchArgs(Structure):
+    """ginEpHtDispatchArgs_t"""
+
+    tensors = (
+        ("x", "scales", "topkIdx", "topkWeights")
+        + ("recvX", "recvScales", "recvTopkIdx", "recvTopkWeights", "srcInfo")
+    )  # fmt: skip
+    _fields_ = [("size", c_size_t), ("sms", c_uint32), ("pad", c_uint32), ("handle", c_void_p)] + [
+        (name, Tensor) for name in tensors
+    ]
+
+
+class HtCombineArgs(Structure):
+    """ginEpHtCombineArgs_t"""
+
+    tensors = ("x", "topkWeights", "bias0", "bias1", "out", "outWeights")
+    _fields_ = [
+        ("size", c_size_t),
+        ("sms", c_uint32),
+        ("pad", c_uint32),
+        ("handle", c_void_p),
+        ("x", Tensor),
+        ("topkWeights", Tensor),
+        ("bias", Tensor * 2),
+        ("out", Tensor),
+        ("outWeights", Tensor),
+    ]
+
+
 class Record(Structure):
     """ginEpRecord_t"""
 
@@ -116,6 +182,12 @@ STRUCTS = {
     "ginEpConfig_t": EpConfig,
     "ginEpInfo_t": EpInfo,
     "ginEpRecord_t": Record,
+    "ginEpTensor_t": Tensor,
+    "ginEpHtLayoutArgs_t": HtLayoutArgs,
+    "ginEpHtNotifyArgs_t": HtNotifyArgs,
+    "ginEpHtCounts_t": HtCounts,
+    "ginEpHtDispatchArgs_t": HtDispatchArgs,
+    "ginEpHtCombineArgs_t": HtCombineArgs,
 }
 CONSTANTS = {
     "GIN_DEVICE_AUTO": DEVICE_AUTO,
@@ -168,6 +240,13 @@ _PROTOTYPES = {
     "ginEpMaskClear": (c_void_p, c_void_p),
     "ginEpGetAsyncError": (c_void_p, POINTER(Record)),
     "ginEpReset": (c_void_p,),
+    "ginEpHtLayout": (c_void_p, POINTER(HtLayoutArgs), c_void_p),
+    "ginEpHtHandleBytes": (c_void_p, c_uint32, POINTER(c_uint64)),
+    "ginEpHtNotify": (c_void_p, POINTER(HtNotifyArgs), c_void_p, POINTER(c_uint32)),
+    "ginEpHtCounts": (c_void_p, c_uint32, c_uint64, POINTER(HtCounts)),
+    "ginEpHtDispatch": (c_void_p, POINTER(HtDispatchArgs), c_void_p),
+    "ginEpHtCombine": (c_void_p, POINTER(HtCombineArgs), c_void_p),
+    "ginEpHtGrow": (c_void_p, c_uint32),
     "ginEpShrink": (c_void_p, c_void_p, POINTER(EpConfig), POINTER(c_void_p)),
 }
 _WORDS = ("ginGetLastError", "ginEpGetLastError", "ginGetErrorString")

@@ -20,6 +20,7 @@ _TYPES = {
     "int32": _abi.I32,
     "uint32": _abi.I32,
     "int64": _abi.I64,
+    "bool": _abi.U8,
 }
 
 _kinds = {}  # of dtypes that were seen

@@ -16,7 +16,7 @@
 
 enum { DL_MAJOR = 1 };
 enum dlDevice { dlCpu = 1, dlCuda = 2 };
-enum dlCode { dlInt = 0, dlUint = 1, dlFloat = 2, dlBfloat = 4, dlFloat8E4m3 = 10 };
+enum dlCode { dlInt = 0, dlUint = 1, dlFloat = 2, dlBfloat = 4, dlBool = 6, dlFloat8E4m3 = 10 };
 
 struct dlType {
 	uint8_t code, bits;

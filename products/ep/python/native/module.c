@@ -32,6 +32,8 @@ static PyObject *bind(PyObject *self, PyObject *arguments)
 
 static PyMethodDef methods[] = {
 	{"bind", bind, METH_VARARGS, "Gives the module the library and the package. Once."},
+	{"tensors", viewTensors, METH_VARARGS,
+	 "Describes tensors, as ginEpTensor_t at an address."},
 	{NULL, NULL, 0, NULL},
 };
 

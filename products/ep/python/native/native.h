@@ -45,6 +45,9 @@ void viewDrop(struct view *view);
 int viewNeedRows(struct view *view, const char *name, int32_t gpu);
 int viewNeedContiguous(struct view *view, const char *name, int32_t gpu);
 
+/* tensors(address, GPU or -1, names, objects): describes objects, or None, one after the other. */
+PyObject *viewTensors(PyObject *self, PyObject *arguments);
+
 /* The stream of `object`, an int or None: None is the current stream of the device of `like`. */
 int streamOf(PyObject *object, const struct view *like, void **stream);
 

@@ -56,10 +56,10 @@ static int32_t kindOf(struct dlType type)
 	static const struct {
 		uint8_t code, bits;
 		int32_t kind;
-	} kinds[] = {{dlBfloat, 16, ginEpBf16}, {dlUint, 16, ginEpBf16},
-		     {dlFloat, 32, ginEpF32},	{dlFloat8E4m3, 8, ginEpF8E4m3},
-		     {dlUint, 8, ginEpF8E4m3},	{dlInt, 32, ginEpI32},
-		     {dlUint, 32, ginEpI32},	{dlInt, 64, ginEpI64}};
+	} kinds[] = {
+		{dlBfloat, 16, ginEpBf16},	{dlUint, 16, ginEpBf16},  {dlFloat, 32, ginEpF32},
+		{dlFloat8E4m3, 8, ginEpF8E4m3}, {dlUint, 8, ginEpF8E4m3}, {dlInt, 32, ginEpI32},
+		{dlUint, 32, ginEpI32},		{dlInt, 64, ginEpI64},	  {dlBool, 8, ginEpU8}};
 
 	for (size_t i = 0; type.lanes == 1 && i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (kinds[i].code == type.code && kinds[i].bits == type.bits)
@@ -228,4 +228,29 @@ int streamOf(PyObject *object, const struct view *like, void **stream)
 	if (!exchange)
 		return streamByPython(like, stream);
 	return exchange->currentStream(dlCuda, like->gpu, stream) ? -1 : 0;
+}
+
+PyObject *viewTensors(PyObject *self, PyObject *arguments)
+{
+	unsigned long long address;
+	PyObject *names, *objects;
+	int gpu;
+
+	(void)self;
+	if (!PyArg_ParseTuple(arguments, "KiO!O!", &address, &gpu, &PyTuple_Type, &names,
+			      &PyTuple_Type, &objects))
+		return NULL;
+	ginEpTensor_t *out = (ginEpTensor_t *)(uintptr_t)address;
+	for (Py_ssize_t i = 0; i < PyTuple_Size(objects); i++) {
+		const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL);
+		struct view view = {0};
+
+		if (!name || viewFill(&view, PyTuple_GetItem(objects, i), name, gpu)) {
+			viewDrop(&view);
+			return NULL;
+		}
+		out[i] = view.tensor;
+		viewDrop(&view);
+	}
+	Py_RETURN_NONE;
 }

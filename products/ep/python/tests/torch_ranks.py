@@ -542,6 +542,96 @@ def case_graph(comm):
     buffer.destroy()
 
 
+def case_normal(comm):
+    """High throughput, in the order of DeepEP's test of one node: layout, dispatch, cached, worst, combine."""
+    ranks, experts, topk, tokens, hidden = comm.size, 3 * comm.size, 4, 37 + comm.rank, 256
+    x, idx, weights = [], [], []  # of all ranks
+    for rank in range(ranks):
+        make = torch.Generator().manual_seed(100 + rank)
+        x.append(torch.randn(37 + rank, hidden, generator=make).to(torch.bfloat16))
+        idx.append(torch.rand(37 + rank, experts, generator=make).topk(min(topk, experts), dim=1).indices)
+        idx[-1][torch.rand(idx[-1].shape, generator=make) < 0.2] = -1
+        weights.append(torch.rand(idx[-1].shape, generator=make))
+    me, own = comm.rank, experts // ranks
+    goes = [torch.stack([((i >= 0) & (i // own == r)).any(1) for r in range(ranks)], 1) for i in idx]
+    from_rows = [goes[s][:, me].nonzero()[:, 0] for s in range(ranks)]
+    n = sum(map(len, from_rows))
+    there = {"dtype": torch.bfloat16, "device": DEVICE}
+    buffer = deep_ep.Buffer(comm, device="none" if DEVICE == "cpu" else None)
+    config = deep_ep.Config(8, 8, 256)
+    mine, my_idx, my_weights = x[me].to(DEVICE), idx[me].to(DEVICE), weights[me].to(DEVICE)
+    for is_async in (False, True):
+        event = {"previous_event": deep_ep.Buffer.capture() if is_async else None, "async_finish": is_async}
+
+        def done(overlap):
+            if is_async:
+                overlap.current_stream_wait()
+            else:
+                assert overlap.event is None
+
+        per_rank, none, per_expert, in_rank, overlap = buffer.get_dispatch_layout(my_idx, experts, **event)
+        done(overlap)
+        assert none is None and torch.equal(in_rank.cpu(), goes[me])
+        same("tokens of ranks", per_rank.tolist(), goes[me].sum(0).tolist())
+        same("tokens of experts", per_expert.tolist(), [int((idx[me] == e).sum()) for e in range(experts)])
+        layout = {"num_tokens_per_rank": per_rank, "is_token_in_rank": in_rank, "num_tokens_per_expert": per_expert}
+        picked = {"topk_idx": my_idx, "topk_weights": my_weights}
+        received, r_idx, r_weights, counts, handle, overlap = buffer.dispatch(
+            mine, **layout, **picked, expert_alignment=4, config=config, **event
+        )
+        done(overlap)
+        assert torch.equal(received.cpu(), torch.cat([x[s][from_rows[s]] for s in range(ranks)]))
+        all_idx = torch.cat([idx[s][from_rows[s]] for s in range(ranks)])
+        is_own = all_idx // own == me
+        is_own &= all_idx >= 0
+        assert torch.equal(r_idx.cpu(), torch.where(is_own, all_idx - me * own, -1))
+        all_weights = torch.cat([weights[s][from_rows[s]] for s in range(ranks)])
+        assert torch.equal(r_weights.cpu(), torch.where(is_own, all_weights, 0.0))
+        items = [int((all_idx == me * own + e).sum()) for e in range(own)]
+        same("counts", counts, [-(-count // 4) * 4 for count in items])
+        same("rows of sources", handle[0][:, me].tolist(), np.cumsum(list(map(len, from_rows))).tolist())
+        same("tokens of sources", handle[3].tolist(), torch.cat(from_rows).tolist())
+        worst, w_idx, _, empty, w_handle, overlap = buffer.dispatch(
+            mine, **layout, **picked, num_worst_tokens=ranks * 64, **event
+        )
+        done(overlap)
+        assert empty == [] and torch.equal(worst[:n], received) and bool((w_idx[n:] == -1).all())
+        assert worst.shape[0] == w_handle[3].shape[0] == ranks * 64 and torch.equal(w_idx[:n], r_idx)
+        scales = torch.arange(tokens * 2, dtype=torch.float32, device=DEVICE).view(2, tokens).T  # column-major
+        codes = mine.to(torch.float8_e4m3fn)
+        (c_codes, c_scales), *others, overlap = buffer.dispatch((codes, scales), handle=handle, **event)
+        done(overlap)
+        assert others == [None] * 4 and c_scales.is_contiguous()
+        expected = torch.cat([x[s][from_rows[s]] for s in range(ranks)]).to(torch.float8_e4m3fn)
+        assert torch.equal(c_codes.cpu().view(torch.uint8), expected.view(torch.uint8))
+        wanted = [torch.stack([rows.float(), rows.float() + 37 + s], 1) for s, rows in enumerate(from_rows)]
+        assert torch.equal(c_scales.cpu(), torch.cat(wanted))
+        bias = torch.full((tokens, hidden), 0.5, **there)
+        for given, rows, of in ((None, received, handle), (bias, worst, w_handle), ((bias, bias), received, handle)):
+            sent = r_weights if of is handle else None
+            out, sums, overlap = buffer.combine(rows, of, topk_weights=sent, bias=given, **event)
+            done(overlap)
+            total = torch.zeros(tokens, hidden)
+            for one in given if isinstance(given, tuple) else [given] * (given is not None):
+                total += one.float().cpu()
+            for rank in range(ranks):
+                total += x[me].float() * goes[me][:, rank : rank + 1]
+            assert torch.equal(out.cpu(), total.to(torch.bfloat16))
+            if sent is not None:
+                assert torch.allclose(sums.cpu(), torch.where(idx[me] >= 0, weights[me], 0.0))
+    for words, call in (
+        ("handle is not one of dispatch", lambda: buffer.combine(mine, (mine,))),
+        ("no argument surprise", lambda: buffer.dispatch(mine, surprise=1)),
+    ):
+        try:
+            call()
+        except TypeError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
+    buffer._free()
+
+
 CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
 
 

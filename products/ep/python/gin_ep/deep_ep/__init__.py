@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The names and arguments of DeepEP V1, low latency, on libgin: `import gin_ep.deep_ep as deep_ep`.
+"""The names and arguments of DeepEP V1 on libgin: `import gin_ep.deep_ep as deep_ep`.
 
 docs/from-deepep.md says what is equal and what differs. Needs torch; tensors may be on the CPU.
 """

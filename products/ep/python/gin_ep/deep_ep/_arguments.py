@@ -10,7 +10,6 @@ NEWER = {
     "x_global_scale": "NVFP4 rows",
 }
 
-HIGH_THROUGHPUT = ("get_dispatch_layout", "dispatch", "combine", "get_dispatch_config", "get_combine_config")
 OTHER_BUFFERS = {"ElasticBuffer": "of DeepEP V2", "HybridEPBuffer": "of DeepEP's branch hybrid-ep"}
 
 
@@ -19,11 +18,6 @@ def absent(owner, name):
     words = f"{owner} of gin_ep.deep_ep has no attribute {name!r}"
     if name in OTHER_BUFFERS:
         words += f", which is {OTHER_BUFFERS[name]}: use Buffer"
-    if name in HIGH_THROUGHPUT:
-        words += (
-            ", which is for high throughput: choose low latency, in vLLM by --all2all-backend deepep_low_latency, "
-            "in SGLang by --deepep-mode low_latency"
-        )
     return AttributeError(words)
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Buffer, low latency."""
+"""Buffer; low latency."""
 
 import atexit
 import contextlib
 import os
 import sys
+import threading
 
 import torch
 
@@ -12,6 +13,7 @@ from .. import ep
 from .._abi import GinError
 from ..comm import Communicator
 from ._arguments import NamesAbsent, absent, names_unknown_keywords, require, shape_of_rows
+from .normal import Normal
 from .utils import EventHandle, EventOverlap
 
 _TYPICAL_TOPK = 8
@@ -83,8 +85,8 @@ def _destroy_left():
             buffer._free()
 
 
-class Buffer(metaclass=NamesAbsent):
-    """DeepEP V1's Buffer: low_latency_dispatch() and low_latency_combine(). Collective.
+class Buffer(Normal, metaclass=NamesAbsent):
+    """DeepEP V1's Buffer: low latency here, high throughput in Normal. Collective.
 
     group is a torch.distributed process group or a gin_ep.Communicator; else comm is an mpi4py communicator.
     Memory is taken here for the shape whose get_low_latency_rdma_size_hint() is num_rdma_bytes, and at the first
@@ -115,6 +117,7 @@ class Buffer(metaclass=NamesAbsent):
         self.explicitly_destroy = explicitly_destroy
         self.enable_shrink = enable_shrink
         self._eps, self._masks = {}, {}
+        self._ht_made, self._ht_lock = None, threading.Lock()
         self._comm_stream = None
         self._own = not isinstance(group, Communicator)
         self.communicator = self._connect(group, comm, device)
@@ -149,13 +152,17 @@ class Buffer(metaclass=NamesAbsent):
         self._free()
 
     def _free(self):
-        if self._device.type == "cuda" and self._eps:
+        if self._device.type == "cuda" and (self._eps or self._ht_made):
             torch.cuda.synchronize(self._device)
         for made in self._distinct():
             made.destroy()
         self._eps.clear()
+        if self._ht_made:
+            self._ht_made.destroy()
         if self._own:
             self.communicator.destroy()
+
+    _seconds = staticmethod(_timeout)
 
     @staticmethod
     def is_sm90_compiled():
@@ -399,3 +406,5 @@ class Buffer(metaclass=NamesAbsent):
         self._masks.clear()
         for made in self._distinct():
             made.reset()
+        if self._ht_made:
+            self._ht_made.reset()

@@ -18,7 +18,7 @@ class Config:
         self.num_max_rdma_chunked_recv_tokens = num_max_rdma_chunked_recv_tokens
 
     def get_nvl_buffer_size_hint(self, hidden_bytes, num_ranks):
-        """0: low latency takes its memory by itself, and high throughput is not there."""
+        """0: memory is taken at need, whatever the Buffer was given."""
         return 0
 
     def get_rdma_buffer_size_hint(self, hidden_bytes, num_ranks):

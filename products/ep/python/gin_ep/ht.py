@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""HtEp: high throughput, thousands of tokens of a rank, on NumPy arrays or torch tensors."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from . import _abi, _tensor, ep
+
+
+def _gpu(comm):
+    return -1 if comm.device is None else comm.device
+
+
+def _stream(comm, stream, like):
+    if stream is not None or comm.device is None:
+        return stream
+    return _tensor.current_stream(like)
+
+
+def _describe(args, comm, objects, **numbers):
+    """Fills in a struct of _abi, whose tensors follow each other."""
+    kind = type(args)
+    args.size = ctypes.sizeof(kind)
+    for name, value in numbers.items():
+        setattr(args, name, value)
+    first = getattr(kind, kind.tensors[0]).offset
+    ep.native().tensors(ctypes.addressof(args) + first, _gpu(comm), kind.tensors, objects)
+    return ctypes.byref(args)
+
+
+def _maker(comm, like):
+    if not _tensor.is_torch(like):
+        return _tensor.NumpyMaker()
+    return _tensor.TorchMaker("cpu" if comm.device is None else f"cuda:{comm.device}")
+
+
+def layout(comm, topk_idx, experts, stream=None):
+    """(tokens per rank, tokens per expert, is token in rank [tokens, ranks] bool), on this rank alone."""
+    make = _maker(comm, topk_idx)
+    topk_idx = _tensor.contiguous(topk_idx)
+    out = (
+        make.empty((comm.size,), "int32"),
+        make.empty((experts,), "int32"),
+        make.empty((topk_idx.shape[0], comm.size), "bool"),
+    )
+    args = _describe(_abi.HtLayoutArgs(), comm, (topk_idx, *out), experts=experts)
+    _abi.call("ginEpHtLayout", comm.pointer, args, _stream(comm, stream, topk_idx))
+    return out
+
+
+@dataclass
+class HtHandle:
+    """What a notify gives: the places of rows, for any number of dispatches and combines."""
+
+    memory: Any
+    rank_prefix: Any  # [ranks, ranks] int32: [s][r]: rows that the ranks 0 to s send to rank r
+    counts: Any  # [1 + own experts] int32: rows, items of the own experts
+    tokens: int
+    ticket: int  # 0: none
+
+
+@dataclass
+class HtReceived:
+    """What a dispatch gives."""
+
+    x: Any
+    scales: Any
+    topk_idx: Any
+    topk_weights: Any
+    src_info: Any
+
+
+class HtEp:
+    """The state of high throughput on a communicator whose ranks are all direct peers. Collective.
+
+    experts         of all ranks, as even as can be
+    topk, tokens    the most experts of a token, tokens of a rank
+    row_bytes, scale_bytes    the most bytes of a row, and of its scales
+    recv_tokens     rows of the pool, 0: the most that can come
+    """
+
+    def __init__(
+        self, comm, *, experts, topk, tokens, row_bytes, scale_bytes=0, recv_tokens=0, sms=0, timeout=100.0
+    ):
+        self.comm = comm
+        self._ep = ctypes.c_void_p()
+        config = _abi.EpConfig(ctypes.sizeof(_abi.EpConfig), _abi.HT)
+        config.experts, config.topk, config.hidden = experts, topk, 16
+        config.htTokens, config.htRecvTokens = tokens, recv_tokens
+        config.htRowBytes, config.htScaleBytes, config.htSms = row_bytes, scale_bytes, sms
+        config.rowTypes, config.reduce = _abi.ROWS_BF16, _abi.REDUCE_RANK
+        config.timeout = int(timeout * 1e9)
+        _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
+        self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
+        self._query()
+
+    pointer, failure, reset = ep.Ep.pointer, ep.Ep.failure, ep.Ep.reset
+
+    def destroy(self):
+        """Collective. A second call does nothing."""
+        if self._ep.value is not None:
+            made, self._ep = self._ep, ctypes.c_void_p()
+            _abi.call("ginEpDestroy", made)
+
+    def _query(self):
+        _abi.call("ginEpQuery", self._ep, ctypes.byref(self.info))
+
+    def grow(self, rows):
+        """A pool of so many rows. Collective; no kernel of the HtEp may run."""
+        _abi.call("ginEpHtGrow", self.pointer, rows)
+        self._query()
+
+    def notify(self, is_token_in_rank, tokens_per_expert, *, alignment=1, counted=True, stream=None):
+        """Exchanges counts. counted: counts() can wait for them."""
+        make = _maker(self.comm, is_token_in_rank)
+        tokens, bytes_, ticket = is_token_in_rank.shape[0], ctypes.c_uint64(), ctypes.c_uint32()
+        _abi.call("ginEpHtHandleBytes", self.pointer, tokens, ctypes.byref(bytes_))
+        memory = make.empty((bytes_.value,), "uint8")
+        prefix = make.empty((self.comm.size, self.comm.size), "int32")
+        counts = make.empty((1 + self.info.localExperts,), "int32")
+        args = _describe(
+            _abi.HtNotifyArgs(),
+            self.comm,
+            (is_token_in_rank, tokens_per_expert, prefix, counts),
+            expertAlignment=alignment,
+            handle=_tensor.address(memory),
+        )
+        stream = _stream(self.comm, stream, is_token_in_rank)
+        _abi.call("ginEpHtNotify", self.pointer, args, stream, ctypes.byref(ticket) if counted else None)
+        return HtHandle(memory, prefix, counts, tokens, ticket.value)
+
+    def counts(self, handle, timeout=0.0):
+        """(rows, most rows of any rank, items of each own expert). Waits for them on the CPU."""
+        items = (ctypes.c_uint32 * max(1, self.info.localExperts))()
+        out = _abi.HtCounts(ctypes.sizeof(_abi.HtCounts), 0, 0, items)
+        _abi.call("ginEpHtCounts", self.pointer, handle.ticket, int(timeout * 1e9), ctypes.byref(out))
+        return out.rows, out.mostRows, list(items)[: self.info.localExperts]
+
+    def dispatch(self, x, handle, rows, *, scales=None, topk_idx=None, topk_weights=None, sms=0, stream=None):
+        """Sends rows to the ranks of their tokens; `rows`: room for received ones. Collective."""
+        make, dtype = _maker(self.comm, x), _dtype(x)
+        topk = topk_idx.shape[1] if topk_idx is not None else 0
+        received = HtReceived(
+            make.empty((rows, x.shape[1]), dtype),
+            None if scales is None else make.empty((rows, scales.shape[1]), _dtype(scales)),
+            make.empty((rows, topk), _dtype(topk_idx)) if topk else None,
+            make.empty((rows, topk), "float32") if topk else None,
+            make.empty((rows,), "int32"),
+        )
+        outputs = (received.x, received.scales, received.topk_idx, received.topk_weights, received.src_info)
+        args = _describe(
+            _abi.HtDispatchArgs(),
+            self.comm,
+            (x, scales, topk_idx, topk_weights, *outputs),
+            handle=_tensor.address(handle.memory),
+            sms=sms,
+        )
+        _abi.call("ginEpHtDispatch", self.pointer, args, _stream(self.comm, stream, x))
+        return received
+
+    def combine(self, x, handle, *, topk_weights=None, bias=(None, None), sms=0, stream=None):
+        """(out [tokens, hidden], sums of weights or None). Collective."""
+        make = _maker(self.comm, x)
+        out = make.empty((handle.tokens, x.shape[1]), "bf16")
+        weights = None if topk_weights is None else make.empty((handle.tokens, topk_weights.shape[1]), "float32")
+        args = _describe(
+            _abi.HtCombineArgs(),
+            self.comm,
+            (x, topk_weights, *bias, out, weights),
+            handle=_tensor.address(handle.memory),
+            sms=sms,
+        )
+        _abi.call("ginEpHtCombine", self.pointer, args, _stream(self.comm, stream, x))
+        return out, weights
+
+
+def _dtype(tensor):
+    return str(tensor.dtype).rpartition(".")[2]
