@@ -36,6 +36,12 @@ def test_requirements(comm, given, kind, words):
         comm.device(**given)
 
 
+def test_seconds(comm):
+    assert host.seconds(0.5) == 500_000_000
+    with comm.device(timeout=0.25) as dc:
+        assert dc.struct.timeout == 250_000_000
+
+
 def test_memory(comm):
     for nbytes, kind in ((-1, ValueError), (2**63, ValueError), (1.0, TypeError), ("8", TypeError)):
         for alloc in (libgin.alloc, libgin.alloc_host):

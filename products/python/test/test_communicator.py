@@ -41,7 +41,7 @@ def test_a_unique_id(size):
 
 
 class Store:
-    """set(), get() that waits, delete_key(): what torch's stores have."""
+    """set(), get() that waits, delete_key(), which is late: what torch's stores have."""
 
     def __init__(self):
         self.values, self.changed = {}, threading.Condition()
@@ -57,6 +57,7 @@ class Store:
             return self.values[key]
 
     def delete_key(self, key):
+        time.sleep(0.05)  # another rank may be at its next get()
         with self.changed:
             del self.values[key]
 
@@ -65,8 +66,9 @@ def test_a_store_serves_several_communicators(size):
     store, results = Store(), []
 
     def main(rank):
-        for _ in range(3):
-            with libgin.Communicator.from_store(store, rank, size, device="none") as comm:
+        made = [libgin.Communicator.from_store(store, rank, size, device="none") for _ in range(3)]
+        for comm in made:
+            with comm:
                 results.append(comm.allgather(bytes([rank])))
 
     threads = [threading.Thread(target=main, args=(rank,)) for rank in range(size)]

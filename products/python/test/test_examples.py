@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EXAMPLES, PROGRAMS, free_port, has_module, left_out, run_processes
+from conftest import EXAMPLES, PROGRAMS, ROOT, free_port, has_module, left_out, run_processes
 
 
 def settings():
@@ -68,3 +68,14 @@ def test_no_gpu():
 def test_the_ring():
     said = run_processes(2, EXAMPLES / "ring.py", GIN_ROOT=f"127.0.0.1:{free_port()}")
     assert said == [f"rank {rank} of 2: 40000 bytes from rank {1 - rank}\n" for rank in (0, 1)]
+
+
+def test_the_page(tmp_path):
+    """The first example of libgin-python(7) runs; the others need torch and a GPU: they compile."""
+    page = (ROOT / "products/python/man/man7/libgin-python.7").read_text().split(".Sh EXAMPLES\n")[1]
+    texts = [part.split(".Ed\n")[0] for part in page.split(".Bd -literal -offset indent\n")[1:]]
+    paths = [tmp_path / f"{i}.py" for i in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+        compile(text, path, "exec")
+    subprocess.run([sys.executable, paths[0]], check=True, timeout=60)

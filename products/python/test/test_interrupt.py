@@ -66,3 +66,20 @@ def test_a_call_that_succeeds_nevertheless():
         _interrupt.interruptible(lambda: aborted.append(True), interrupted_call)
     assert aborted == [True] and signal.getsignal(signal.SIGINT) is handler
     assert not _interrupt.poll(None)
+
+
+def test_the_first_of_two_signals_is_raised():
+    def handler(number, _frame):
+        raise ValueError(number)
+
+    def interrupted_call():
+        for number in numbers:
+            os.kill(os.getpid(), number)
+            time.sleep(0.01)  # the handler runs
+
+    numbers = signal.SIGUSR2, signal.SIGUSR1
+    before = [signal.signal(number, handler) for number in numbers]
+    with pytest.raises(ValueError, match=f"{signal.SIGUSR2:d}"):
+        _interrupt.interruptible(lambda: None, interrupted_call)
+    for number, earlier in zip(numbers, before, strict=True):
+        signal.signal(number, earlier)

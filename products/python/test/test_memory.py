@@ -72,6 +72,21 @@ def test_the_memory_of_an_array_by_dlpack():
         memory.span_of([1])
 
 
+def test_the_lanes_and_the_offset_of_a_capsule():
+    """NumPy and torch lend elements of one lane, from their first byte on."""
+    buffer = libgin.alloc(4096, "none")
+
+    class Vectors:
+        def __dlpack__(self):
+            made = buffer.__dlpack__()
+            address = _dlpack._pointer_of(made, b"dltensor")
+            tensor = _dlpack.DLTensor.from_address(address)
+            tensor.shape[0], tensor.bits, tensor.lanes, tensor.byte_offset = 3, 16, 4, 64
+            return made
+
+    assert memory.span_of(Vectors()) == (buffer.address + 64, 3 * 4 * 2)
+
+
 def test_a_read_only_array_by_dlpack():
     array = np.zeros(8)
     array.flags.writeable = False

@@ -11,7 +11,7 @@ import pytest
 from programs.ring import ring
 
 import libgin
-from libgin import _abi, host
+from libgin import _abi, _library, communicator, host
 
 
 def test_ring(size):
@@ -274,7 +274,7 @@ def test_shrink_and_inherited_windows():
     assert libgin.run_threads(3, body) == [(0, 2, [0, 71]), None, (1, 2, [70, 0])]
 
 
-def test_memory_of_inherited_windows_is_kept():
+def test_memory_of_inherited_windows_is_kept(monkeypatch):
     with libgin.Communicator(device="none") as comm:
         memory = np.asarray(comm.alloc(4096))
         kept = weakref.ref(memory)
@@ -284,6 +284,16 @@ def test_memory_of_inherited_windows_is_kept():
         del window, memory
         gc.collect()
         assert kept() is not None
+
+        def call(name, *arguments):
+            _library.call(name, *arguments)
+            gc.collect()
+            ends.append((name, kept() is not None))
+
+        ends = []
+        monkeypatch.setattr(communicator, "call", call)
         part.close()
+        assert ends == [("ginCommDestroy", True)]
+        monkeypatch.undo()
         gc.collect()
         assert kept() is None

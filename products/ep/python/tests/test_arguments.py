@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What calls refuse, and with which words. Needs the library; ranks are threads."""
 
+import gc
 import os
 import unittest
+import weakref
 
 import numpy as np
 
 import gin_ep
+from gin_ep import _tensor, ep
 
 SHAPE = dict(experts=4, topk=2, hidden=32, max_tokens=4)
 
@@ -14,6 +17,34 @@ SHAPE = dict(experts=4, topk=2, hidden=32, max_tokens=4)
 def alone(function):
     """Runs function(comm) on a communicator of one rank."""
     return gin_ep.run_threads(1, function)[0]
+
+
+class Lifetimes(unittest.TestCase):
+    def test_a_send_keeps_what_it_reads(self):
+        """Temporaries, from the send until its result has received; NumPy has no order of a stream."""
+
+        def sends(comm):
+            with gin_ep.Ep(comm, **SHAPE) as layer:
+                x, topk_idx = np.ones((4, 32), np.uint16), np.zeros((4, 2), np.int64)
+                topk_idx[:, 1] = 1
+                kept = [weakref.ref(x), weakref.ref(topk_idx)]
+                received = layer.dispatch(x, topk_idx, phase="send")
+                del x, topk_idx
+                gc.collect()
+                alive = [ref() is not None for ref in kept]
+                received.receive()
+                rows = received.x.copy()
+                kept.append(weakref.ref(rows))
+                combined = layer.combine(rows, received, np.zeros((4, 2), np.int64), phase="send")
+                del rows
+                gc.collect()
+                alive.append(kept[2]() is not None)
+                combined.receive()
+                del received, combined
+                gc.collect()
+                return alive, [ref() is not None for ref in kept]
+
+        self.assertEqual(alone(sends), ([True] * 3, [False] * 3))
 
 
 class Communicators(unittest.TestCase):
@@ -102,6 +133,20 @@ class Eps(unittest.TestCase):
         for name, value, kind, words in wrong:
             with self.subTest(name), self.assertRaisesRegex(kind, words):
                 gin_ep.bytes_needed(1, **{**SHAPE, name: value})
+
+    def test_a_timeout_is_in_seconds(self):
+        rest = dict(rows=["bf16"], reduce="none", first_experts=None, on_lost="error", max_sms=0, contexts=0)
+        self.assertEqual(ep._config(1, **SHAPE, **rest, timeout=0.5).timeout, 500_000_000)
+
+    def test_rows_that_are_not_aligned_are_copied(self):
+        memory = np.arange(4096, dtype=np.uint16)
+        start = -memory.ctypes.data % 16 // 2
+        for more, copied in ((0, False), (2, True), (4, True), (8, False)):
+            rows = memory[start + more :][:64].reshape(2, 32)
+            ready = _tensor.rows_ready(rows)
+            self.assertEqual(ready is not rows, copied)
+            self.assertEqual(ready.ctypes.data % 16, 0)
+            self.assertTrue((ready == rows).all())
 
     def test_the_librarys_words(self):
         with self.assertRaisesRegex(gin_ep.GinError, "ginEpCreate: .*hidden"):
