@@ -114,7 +114,7 @@ static void strictFlagAfterStrictData(void)
 
 static void relaxedFlagComesEarly(void)
 {
-	/* Few: the device alone decides when a late flag comes, and on a loaded machine it sleeps. */
+	/* Few: the device decides when a late flag comes, and on a loaded machine it sleeps. */
 	const int rounds = ROUNDS / 4;
 	int early = flagsBeforeData(0, 0, rounds);
 
