@@ -35,16 +35,19 @@ int errorQuiet(int quiet)
 	return before;
 }
 
-static void logSentence(void)
-{
-	logWrite(isQuiet ? logInfo : logError, "%s", sentence);
-}
-
 static size_t writePrefix(char *out, size_t bytes)
 {
 	int length = scopeRank < 0 ? snprintf(out, bytes, "%s: ", scopeCall)
 				   : snprintf(out, bytes, "%s: rank %d: ", scopeCall, scopeRank);
 	return length < 0 ? 0 : (size_t)length;
+}
+
+/* Without the rank, which the head of a line in the log names. */
+static void logSentence(void)
+{
+	const size_t prefix = writePrefix(NULL, 0);
+
+	logWrite(isQuiet ? logInfo : logError, "%s: %s", scopeCall, sentence + prefix);
 }
 
 /* Returns the length of the sentence, which is cut where it does not fit. */

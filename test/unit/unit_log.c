@@ -241,6 +241,19 @@ static void meaningOfErrno(void)
 	EXPECT_HAS(line, strerror(EDOM));
 }
 
+/* The head names the rank of a failure; the program's sentence has no head, and names it too. */
+static void rankOnce(void)
+{
+	int file = redirect(O_WRONLY);
+
+	errorScope("call", 3);
+	EXPECT_EQUAL(fail(ginErrorPeer, "words"), ginErrorPeer);
+	EXPECT(!strcmp(ginGetLastError(), "call: rank 3: words"));
+	memset(line, 0, sizeof(line));
+	EXPECT(pread(file, line, sizeof(line) - 1, 0) > 0);
+	EXPECT_HAS(line, " rank 3 gin ERROR call: words\n");
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1);
@@ -252,6 +265,7 @@ int main(void)
 	expectChild("sockets are above standard error", socketsAreAbove);
 	expectChild("a pipe without a reader", pipeWithoutReader);
 	expectChild("the meaning of errno", meaningOfErrno);
+	expectChild("a failure's rank", rankOnce);
 	expectChild("a file for each rank", toItsFile);
 	expectChild("a file that cannot be opened", noSuchFile);
 	return expectFailures != 0;
