@@ -2,6 +2,8 @@
 /* control.c - masks, the record of the first failure, reset */
 #include "ep.h"
 
+#include <stdlib.h>
+
 static const char *const callNames[] = {"none",
 					"dispatch send",
 					"dispatch receive",
@@ -120,11 +122,29 @@ ginResult_t ginEpGetAsyncError(ginEp_t ep, ginEpRecord_t *record)
 	return ginSuccess;
 }
 
-static ginResult_t barrier(ginEp_t ep)
+ginResult_t epCannotMeet(ginComm_t comm)
 {
-	ginResult_t result = ginCommAllgather(ep->comm, NULL, NULL, 0);
+	ginCommAllgather(comm, NULL, NULL, 1);
+	return epFail(ginErrorSystem, "no memory");
+}
 
-	return result ? epFailGin(result, "the ranks do not meet") : ginSuccess;
+/* All ranks go on, or none: a rank has failed alone with the result `mine`, or not. */
+static ginResult_t meet(ginEp_t ep, ginResult_t mine)
+{
+	uint32_t nRanks = ep->args.plan.nRanks;
+	int32_t own = (int32_t)mine, *all = calloc(nRanks, sizeof(*all));
+	ginResult_t result;
+
+	if (!all)
+		return epCannotMeet(ep->comm);
+	if ((result = ginCommAllgather(ep->comm, &own, all, sizeof(own))))
+		epFailGin(result, "the ranks do not meet");
+	for (uint32_t r = 0; r < nRanks && !result && !mine; r++)
+		if (all[r])
+			result = epFail((ginResult_t)all[r], "rank %u: %s", r,
+					ginGetErrorString((ginResult_t)all[r]));
+	free(all);
+	return mine ? mine : result;
 }
 
 static ginResult_t runAlone(ginEp_t ep, uint32_t variant)
@@ -142,15 +162,14 @@ void epFlush(ginEp_t ep)
 
 ginResult_t epStartAnew(ginEp_t ep)
 {
-	ginResult_t result = barrier(ep), ran;
+	ginResult_t result = meet(ep, ginSuccess);
 
 	if (result)
 		return result;
-	ran = runAlone(ep, epVariantReset);
+	result = runAlone(ep, epVariantReset);
 	memset(&ep->dispatches, 0, sizeof(ep->dispatches));
 	memset(&ep->combines, 0, sizeof(ep->combines));
-	result = barrier(ep);
-	return ran ? ran : result;
+	return meet(ep, result);
 }
 
 ginResult_t ginEpReset(ginEp_t ep)

@@ -53,12 +53,12 @@ static ginResult_t agree(ginEp_t ep, struct epHello *mine, uint32_t *networked)
 {
 	uint32_t nRanks = ep->args.plan.nRanks;
 	struct epHello *all = calloc(nRanks, sizeof(*all));
-	ginResult_t result = all ? ginSuccess : ginErrorSystem;
+	ginResult_t result;
 
 	if (mine->result)
 		snprintf(mine->sentence, sizeof(mine->sentence), "%s", ginEpGetLastError());
 	if (!all)
-		return epFail(result, "no memory for %u ranks", nRanks);
+		return epCannotMeet(ep->comm);
 	if ((result = ginCommAllgather(ep->comm, mine, all, sizeof(*mine))))
 		epFailGin(result, "the ranks do not meet");
 	for (uint32_t r = 0; r < nRanks && !result; r++) {
@@ -357,7 +357,7 @@ static ginResult_t create(ginComm_t comm, ginResult_t mine, ginEp_t old,
 	ginResult_t result;
 
 	if (!ep)
-		return epFail(ginErrorSystem, "no memory for an ep");
+		return epCannotMeet(comm);
 	ep->comm = comm;
 	if (!comm || ginCommRank(comm, &rank) || ginCommSize(comm, &nRanks) ||
 	    ginCommDevice(comm, &ep->device)) {

@@ -117,7 +117,13 @@ ginResult_t epRunKernel(struct epGpu *gpu, uint32_t variant, uint32_t grid, uint
 /* Fails with the first failure of a kernel, if it stops later calls. */
 ginResult_t epStopped(ginEp_t ep);
 
-/* control.c: zeroes signals and state, on all ranks between two barriers. */
+/*
+ * control.c: this rank has no memory for an allgather. The others do not wait for it: a wrong call
+ * of one rank fails on all.
+ */
+ginResult_t epCannotMeet(ginComm_t comm);
+
+/* control.c: zeroes signals and state, on all ranks between two barriers; or fails on all. */
 ginResult_t epStartAnew(ginEp_t ep);
 
 /* control.c: waits until the puts of this rank have completed, except for puts to a dead rank. */

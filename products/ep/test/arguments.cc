@@ -2,7 +2,7 @@
 /*
  * arguments.cc - wrong configurations and arguments: result and sentence; nothing else happens
  *
- * One rank: all calls. More ranks: configurations that differ.
+ * One rank: all calls. More ranks: configurations that differ, a rank without memory.
  */
 #include "rig.h"
 
@@ -388,6 +388,42 @@ static void pointers(Rank &r)
 }
 
 /* On a communicator that has the window, or not, and in memory that is enough, or not. */
+static thread_local int callocsLeft = -1; /* until one fails, or -1 */
+
+#ifndef __SANITIZE_ADDRESS__
+extern "C" void *__libc_calloc(size_t count, size_t bytes);
+
+extern "C" void *calloc(size_t count, size_t bytes) noexcept
+{
+	if (callocsLeft < 0 || callocsLeft--)
+		return __libc_calloc(count, bytes);
+	errno = ENOMEM; /* callocsLeft is -1 from here on */
+	return nullptr;
+}
+#endif
+
+/* Rank 1 lacks memory at each place once: all ranks fail, and the communicator goes on. */
+static void withoutMemory(Rank &r)
+{
+	const ginEpConfig_t config = good();
+	bool isEnough = false;
+	int places = 0;
+	for (; !isEnough; places++) {
+		ginEp_t ep = nullptr;
+		callocsLeft = r.rank == 1 ? places : -1;
+		const ginResult_t result = ginEpCreate(r.comm, &config, &ep);
+		const bool mine = r.rank != 1 || callocsLeft >= 0;
+		callocsLeft = -1;
+		std::vector<uint8_t> all(static_cast<size_t>(r.nRanks));
+		CHECK(ginCommAllgather(r.comm, &mine, all.data(), 1));
+		isEnough = all[1];
+		EXPECT(isEnough == (result == ginSuccess) && isEnough == (ep != nullptr));
+		EP_CHECK(ginEpDestroy(ep));
+	}
+	if (r.rank == 0)
+		printf("ok: memory is short at %d places\n", places - 1);
+}
+
 static void shrinks(Rank &r, ginEp_t ep)
 {
 	ginEpConfig_t config = good(), more = good();
@@ -415,6 +451,7 @@ static int run(const ginConfig_t *config)
 	if (r.nRanks > 1) {
 		disagreements(r);
 		pointers(r);
+		withoutMemory(r);
 		rankClose(r);
 		return 0;
 	}
