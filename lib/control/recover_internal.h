@@ -13,6 +13,29 @@ enum recoverPhase {
 	recoverFixed   /* the set is fixed */
 };
 
+#define RECOVER_MAGIC UINT32_C(0x336e6967) /* "gin3" */
+
+/*
+ * Followed by the set of the ranks that are out, then by `entries` entries. A copy of a datagram is
+ * dropped, whoever sends it: its number has come before, or it is for another rank.
+ */
+struct recoverHeader {
+	uint64_t hash;	 /* of all that follows */
+	uint64_t number; /* increases with each datagram of the sender, for the life of the key */
+	uint32_t magic;
+	uint32_t rank, to;
+	uint32_t attempt, finished; /* as in struct recovery */
+	uint32_t entryBytes;
+	uint8_t phase;
+	uint8_t asks; /* the sender wants an answer */
+	uint8_t entries;
+	uint8_t refused; /* as in struct recoverEntries */
+	/* Of a question: the candidate address to which it goes, plus 1. Its answer repeats it. */
+	uint32_t via;
+};
+
+_Static_assert(sizeof(struct recoverHeader) == 48, "the hash covers no padding");
+
 /* The record of another rank. */
 struct recoverPeer {
 	uint64_t number; /* of its newest datagram */

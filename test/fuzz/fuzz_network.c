@@ -10,11 +10,7 @@
 /* NEEDS: libgin-weak.so */
 #include "fuzz.h"
 
-/* Small, because each input has new ranks. */
-#define DEPTH 256u
-#define CELLS 256u
-#define HISTORY 512u
-#define ENGINE_ROOM 512u
+#define RIG_IS_SMALL
 #include "test/unit/network_rig.h"
 
 #ifndef FUZZ_BOUNCE

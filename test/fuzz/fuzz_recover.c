@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "lib/control/recover_internal.h"
+#include "recover_datagram.h"
 
 #include <pthread.h>
 
@@ -22,16 +22,6 @@ static int isIn; /* between recoverBegin() and recoverEnd() */
 static int isAgreed;
 static uint64_t number;		/* of the last datagram */
 static struct recoverTeam team; /* if isAgreed, and before the next agreement */
-
-/* As struct recoverHeader in recover_peer.c. */
-struct datagram {
-	uint64_t hash, number;
-	uint32_t magic, rank, to, attempt, finished, entryBytes;
-	uint8_t phase, asks, entries, refused;
-	uint32_t via;
-	uint8_t out[(RANKS + 7) / 8];
-	uint8_t data[2 * RECOVER_ENTRY];
-} __attribute__((packed));
 
 static int endsNow(void *arg)
 {
@@ -76,52 +66,45 @@ static void receive(const void *datagram, size_t bytes)
 	free(copy);
 }
 
-static void sign(struct datagram *d, size_t bytes)
-{
-	static const char label[] = "gin recovery";
-	uint8_t key[AUTH_KEY_BYTES];
-
-	authDerive(fuzzKey, label, sizeof(label), key);
-	d->hash = siphash(key, (const uint8_t *)d + sizeof(d->hash), bytes - sizeof(d->hash));
-}
-
 /* A datagram whose numbers are often right. */
 static void receiveMade(struct fuzzInput *in)
 {
-	static struct datagram d;
+	static struct recoverDatagram d;
 	uint8_t odd = fuzzByte(in), set = fuzzByte(in);
 
-	d = (struct datagram){.number = ++number,
-			      .magic = UINT32_C(0x336e6967),
-			      .rank = odd % 8,
-			      .to = (uint32_t)c.rank,
-			      .via = set % 4,
-			      .attempt = c.recovery->attempt + (odd & 64 ? fuzzByte(in) % 4 : 0),
-			      .finished = odd & 128 ? fuzzByte(in) : 0,
-			      .entryBytes = ENTRY,
-			      .phase = fuzzByte(in) % 4,
-			      .asks = odd >> 3 & 1,
-			      .entries = odd >> 4 & 3,
-			      .refused = set >> 7};
+	d.h = (struct recoverHeader){.number = ++number,
+				     .magic = RECOVER_MAGIC,
+				     .rank = odd % 8,
+				     .to = (uint32_t)c.rank,
+				     .via = set % 4,
+				     .attempt = c.recovery->attempt +
+						(odd & 64 ? fuzzByte(in) % 4 : 0),
+				     .finished = odd & 128 ? fuzzByte(in) : 0,
+				     .entryBytes = ENTRY,
+				     .phase = fuzzByte(in) % 4,
+				     .asks = odd >> 3 & 1,
+				     .entries = odd >> 4 & 3,
+				     .refused = set >> 7};
 	d.out[0] = odd & 64 ? set : c.recovery->out[0];
 	if (odd & 8)
-		d.entryBytes = fuzzShort(in) % (RECOVER_ENTRY + 8);
-	size_t bytes = offsetof(struct datagram, data) + (size_t)d.entries * d.entryBytes;
+		d.h.entryBytes = fuzzShort(in) % (RECOVER_ENTRY + 8);
+	size_t bytes = RECOVER_BARE + (size_t)d.h.entries * d.h.entryBytes;
 	if (bytes > sizeof(d))
 		return;
-	fuzzTake(in, d.data, ENTRY);
-	sign(&d, bytes);
+	memset(d.entries, 0, sizeof(d.entries));
+	fuzzTake(in, d.entries, ENTRY);
+	recoverSign(fuzzKey, &d, bytes);
 	receive(&d, bytes);
 }
 
 static void receiveRaw(struct fuzzInput *in, int isSigned)
 {
-	static struct datagram d;
+	static struct recoverDatagram d;
 	uint16_t bytes = fuzzShort(in) % 512;
 
 	bytes = (uint16_t)fuzzTake(in, &d, bytes);
-	if (isSigned && bytes > sizeof(d.hash))
-		sign(&d, bytes);
+	if (isSigned && bytes > sizeof(d.h.hash))
+		recoverSign(fuzzKey, &d, bytes);
 	receive(&d, bytes);
 }
 

@@ -6,6 +6,17 @@
 #ifndef GIN_TEST_NETWORK_RIG_H
 #define GIN_TEST_NETWORK_RIG_H
 
+#ifdef RIG_IS_SMALL /* for many rigs */
+#define DEPTH 256u
+#define CELLS 256u
+#define HISTORY 512u
+#define ENGINE_ROOM 512u
+#else
+#define DEPTH 1024u
+#define CELLS 4096u /* more than are in flight at a time */
+#define HISTORY 8192u
+#endif
+
 #include "backends/proxy/engine.h"
 #include "backends/proxy/network/choice/choice.h"
 #include "backends/proxy/network/network.h"
@@ -22,11 +33,6 @@
 #define WORDS (SIGNALS + GIN_BARRIER_ROUNDS)
 #define CELL_BYTES 64u
 #define LONG 4096u /* bytes of a long put or get */
-#ifndef CELLS
-#define DEPTH 1024u
-#define CELLS 4096u /* more than are in flight at a time */
-#define HISTORY 8192u
-#endif
 #define GET_PATTERN 0x0123456789abcdefll
 
 enum { STRONG, WEAK, TURN }; /* signals */

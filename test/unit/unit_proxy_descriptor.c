@@ -5,6 +5,7 @@
  *
  *	unit_proxy_descriptor [TRIES [SEED]]
  */
+#include "edges.h"
 #include "proxy_rig.h"
 
 #define BEYOND "beyond the end of a window"
@@ -157,6 +158,37 @@ static void expectAllRefused(const uint64_t *good, const struct change *changes,
 #define EXPECT_ALL_REFUSED(good, changes)                                                          \
 	expectAllRefused(good, changes, sizeof(changes) / sizeof((changes)[0]))
 
+/* A part of a word: from bit `shift` on. What it says, it says from 0 on. */
+struct part {
+	const char *why;
+	int word, shift, bits;
+	uint64_t end, length, alignment;
+};
+
+/* `good` with each edge of one part. */
+static void expectEdges(const uint64_t *good, const struct part *parts, size_t count)
+{
+	uint64_t changed[GIN_DESCRIPTOR_WORDS];
+
+	for (const struct part *p = parts; p < parts + count; p++) {
+		const uint64_t mask = UINT64_MAX >> (64 - p->bits) << p->shift;
+		FOR_EDGES (value, p->end, p->length, p->bits) {
+			memcpy(changed, good, sizeof(changed));
+			changed[p->word] = (good[p->word] & ~mask) | value << p->shift;
+			if (value > p->end - p->length)
+				expectRefused(p->why, changed);
+			else if (value % p->alignment)
+				expectRefused("not aligned", changed);
+			else
+				expectResolves(changed);
+		}
+	}
+}
+
+#define EXPECT_EDGES(good, ...)                                                                    \
+	expectEdges(good, (const struct part[]){__VA_ARGS__},                                      \
+		    sizeof((const struct part[]){__VA_ARGS__}) / sizeof(struct part))
+
 static void badHeads(void)
 {
 	const uint64_t good[8] = {word0(ginOpPut, 0, 1, 1), at(rig.data, 0), at(rig.data, 0), 8};
@@ -164,17 +196,14 @@ static void badHeads(void)
 		{"names no operation", 0, word0(0, 0, 1, 1)},
 		{"names no operation", 0, word0(10, 0, 1, 1)},
 		{"names no operation", 0, word0(15, 0, 1, 1)},
-		{"a rank that does not exist", 0, word0(ginOpPut, 0, RANKS, 1)},
-		{"a rank that does not exist", 0, word0(ginOpPut, 0, 0xfffff, 1)},
-		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, COUNTERS + 1)},
-		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 0xffffff)},
-		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 1 << 24 | 1)},
-		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 0x3fffffff)},
 		{"in no known way", 0, word0(ginOpPut, 5, 1, 1)},
 		{"in no known way", 0, word0(ginOpPut, 7, 1, 1)},
+		{"a counter that does not exist", 0, word0(ginOpPut, 0, 1, 1 << 24 | 1)},
 	};
 
 	EXPECT_ALL_REFUSED(good, changes);
+	EXPECT_EDGES(good, {"a rank that does not exist", 0, GIN_D0_PEER, 20, RANKS, 1, 1},
+		     {"a counter that does not exist", 0, GIN_D0_COUNTER, 30, COUNTERS, 0, 1});
 }
 
 static void badPlaces(void)
@@ -182,29 +211,25 @@ static void badPlaces(void)
 	const uint64_t put[8] = {word0(ginOpPut, 0, 2, 1), at(rig.data, 0), at(rig.data, 0), 8};
 	const uint64_t get[8] = {word0(ginOpGet, 0, 2, 0), at(rig.data, 0), at(rig.data, 0), 8};
 	const uint64_t value[8] = {word0(ginOpPutValue, 0, 2, 9), at(rig.data, 0), 1, 2, 3, 4};
-	const uint64_t most = (1ull << GIN_DESCRIPTOR_OFFSET_BITS) - 1;
 	const struct change changes[] = {
 		{UNKNOWN, 1, at(rig.gone, 0)},
 		{UNKNOWN, 2, at(rig.gone, 0)},
 		{UNKNOWN, 1, ~GIN_DESCRIPTOR_PHASE},
-		{BEYOND, 1, at(rig.data, BYTES - 7)},
-		{BEYOND, 2, at(rig.data, BYTES - 7)},
-		{BEYOND, 1, at(rig.data, BYTES + 1)},
-		{BEYOND, 2, at(rig.data, most)},
-		{BEYOND, 3, BYTES + 1},
-		{BEYOND, 3, UINT64_MAX},
 		{BEYOND, 3, 1ull << 47},
 	};
 	const struct change valueChanges[] = {
 		{UNKNOWN, 1, at(rig.gone, 0)},
-		{BEYOND, 1, at(rig.data, BYTES - 8)},
 		{"does not reach", 1, at(rig.far, 0)},
-		{"longer than 32 bytes", 0, word0(ginOpPutValue, 0, 2, 33)},
-		{"longer than 32 bytes", 0, word0(ginOpPutValue, 0, 2, 0xffffff)},
 	};
 
-	EXPECT_ALL_REFUSED(put, changes);
-	EXPECT_ALL_REFUSED(get, changes);
+	for (int i = 0; i < 2; i++) {
+		EXPECT_ALL_REFUSED(i ? get : put, changes);
+		EXPECT_EDGES(i ? get : put, {BEYOND, 1, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 8, 1},
+			     {BEYOND, 2, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 8, 1},
+			     {BEYOND, 3, 0, 64, BYTES, 0, 1});
+	}
+	EXPECT_EDGES(value, {BEYOND, 1, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 9, 1},
+		     {"longer than 32 bytes", 0, GIN_D0_COUNTER, 30, 32, 0, 1});
 	EXPECT_ALL_REFUSED(value, valueChanges);
 	expectRefused("does not reach", (uint64_t[8]){put[0], at(rig.far, 0), at(rig.data, 0), 8});
 	expectRefused(BEYOND, (uint64_t[8]){put[0], at(rig.data, BYTES + 1), at(rig.data, 0), 0});
@@ -232,24 +257,17 @@ static void badSignals(void)
 	const uint64_t atWord[8] = {
 		word0(ginOpSignal, ginRaiseWeakAt, 2, 0), 0, 0, 0, 0, 0, at(rig.data, 8), 1};
 	const uint64_t barrier[8] = {word0(ginOpBarrier, 0, 1, 0), 0, 1};
-	const struct change idChanges[] = {
-		{"a signal that does not exist", 6, SIGNALS},
-		{"a signal that does not exist", 6, UINT32_MAX},
-		{"a signal that does not exist", 6, 1ull << 32},
-	};
 	const struct change atChanges[] = {
-		{UNKNOWN, 6, at(rig.gone, 0)},	      {BEYOND, 6, at(rig.data, BYTES)},
-		{BEYOND, 6, at(rig.data, BYTES - 4)}, {"does not reach", 6, at(rig.far, 0)},
-		{"GPU memory", 6, at(rig.gpu, 0)},    {"not aligned", 6, at(rig.data, 4)},
-	};
-	const struct change barrierChanges[] = {
-		{"a barrier that does not exist", 1, BARRIERS * GIN_BARRIER_ROUNDS},
-		{"a barrier that does not exist", 1, ~GIN_DESCRIPTOR_PHASE},
+		{UNKNOWN, 6, at(rig.gone, 0)},
+		{"does not reach", 6, at(rig.far, 0)},
+		{"GPU memory", 6, at(rig.gpu, 0)},
 	};
 
-	EXPECT_ALL_REFUSED(byId, idChanges);
 	EXPECT_ALL_REFUSED(atWord, atChanges);
-	EXPECT_ALL_REFUSED(barrier, barrierChanges);
+	EXPECT_EDGES(atWord, {BEYOND, 6, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 8, 8});
+	EXPECT_EDGES(byId, {"a signal that does not exist", 6, 0, 63, SIGNALS, 1, 1});
+	EXPECT_EDGES(barrier, {"a barrier that does not exist", 1, 0, 63,
+			       BARRIERS * GIN_BARRIER_ROUNDS, 1, 1});
 }
 
 static void badAtomics(void)
@@ -258,22 +276,16 @@ static void badAtomics(void)
 	const uint64_t good4[8] = {word0(ginOpSwap, 0, 2, 4), at(rig.data, 4), 1, 0, 1};
 	const struct change changes8[] = {
 		{UNKNOWN, 1, at(rig.gone, 0)},
-		{BEYOND, 1, at(rig.data, BYTES)},
 		{"does not reach", 1, at(rig.far, 0)},
 		{"GPU memory", 1, at(rig.gpu, 0)},
-		{"not aligned", 1, at(rig.data, 4)},
-		{"a result slot that does not exist", 4, GIN_QUEUE_RESULTS + 1},
-		{"a result slot that does not exist", 4, UINT64_MAX},
 		{"neither 4 nor 8 bytes", 0, word0(ginOpFetchAdd, 0, 2, 0)},
 		{"neither 4 nor 8 bytes", 0, word0(ginOpCompareSwap, 0, 2, 16)},
 	};
-	const struct change changes4[] = {
-		{BEYOND, 1, at(rig.data, BYTES - 2)},
-		{"not aligned", 1, at(rig.data, 2)},
-	};
 
 	EXPECT_ALL_REFUSED(good8, changes8);
-	EXPECT_ALL_REFUSED(good4, changes4);
+	EXPECT_EDGES(good8, {BEYOND, 1, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 8, 8},
+		     {"a result slot that does not exist", 4, 0, 64, GIN_QUEUE_RESULTS, 0, 1});
+	EXPECT_EDGES(good4, {BEYOND, 1, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 4, 4});
 }
 
 static int within(const void *place, uint64_t bytes, const void *whole, size_t size)

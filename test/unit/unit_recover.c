@@ -6,10 +6,11 @@
  * Three ranks have a socket each, and no thread. A test takes a datagram from the socket of rank 0
  * and passes it to recoverTake(), changed, late, or as if it came from elsewhere.
  */
+#include "edges.h"
 #include "expect.h"
+#include "recover_datagram.h"
 
 #include "lib/base/clock.h"
-#include "lib/control/recover_internal.h"
 
 #include <poll.h>
 
@@ -22,7 +23,7 @@ struct mail {
 };
 
 static const struct netAddress loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
-static struct identity identities[RANKS];
+static struct identity identities[RANKS + 1]; /* the last one is no rank's */
 static struct control ranks[RANKS];
 static uint8_t failed[RANKS][RANKS];
 static int stranger = -1;
@@ -210,6 +211,51 @@ static void wrongSets(void)
 	closeAll();
 }
 
+/* Rank 0 answers a datagram that it takes. */
+static int isTaken(struct recoverDatagram *d, uint64_t entryBytes)
+{
+	static const union datagramAddress from;
+	const size_t bytes = RECOVER_BARE + d->h.entries * entryBytes % sizeof(d->entries);
+	uint64_t sent = ranks[0].recovery->sent;
+
+	d->h.number++;
+	recoverSign(ranks[0].key, d, bytes);
+	recoverTake(&ranks[0], (const uint8_t *)d, bytes, &from);
+	return ranks[0].recovery->sent != sent;
+}
+
+/* The hash is right. */
+static void edgesOfFields(void)
+{
+	static struct recoverDatagram d;
+
+	openAll();
+	d.h = (struct recoverHeader){.magic = RECOVER_MAGIC, .rank = 1, .asks = 1};
+	d.h.number = 1ull << 62;
+	identities[RANKS] = identities[1]; /* where it would be answered */
+	EXPECT(isTaken(&d, 0));
+	FOR_EDGES (rank, RANKS, 1, 32) {
+		d.h.rank = (uint32_t)rank;
+		EXPECT_EQUAL(isTaken(&d, 0), rank && rank < RANKS);
+	}
+	d.h.rank = 1;
+	FOR_EDGES (to, 1, 1, 32) {
+		d.h.to = (uint32_t)to;
+		EXPECT_EQUAL(isTaken(&d, 0), !to);
+	}
+	d.h.to = 0;
+	FOR_EDGES (entries, 2, 0, 8) {
+		d.h.entries = (uint8_t)entries;
+		EXPECT_EQUAL(isTaken(&d, 0), entries <= 2);
+	}
+	d.h.entries = 1;
+	FOR_EDGES (bytes, RECOVER_ENTRY, 0, 32) {
+		d.h.entryBytes = (uint32_t)bytes;
+		EXPECT_EQUAL(isTaken(&d, bytes), bytes <= RECOVER_ENTRY);
+	}
+	closeAll();
+}
+
 /* A rank that has agreed has agreed to that set only. */
 static void setsGrow(void)
 {
@@ -283,6 +329,7 @@ int main(void)
 	copies();
 	answersGoToRanks();
 	wrongSets();
+	edgesOfFields();
 	setsGrow();
 	silence();
 	refusal();

@@ -9,12 +9,12 @@
 /* LINK: -Wl,--wrap=recoverBegin */
 #include "ranks.h"
 #include "expect.h"
+#include "recover_datagram.h"
 
 #include <netinet/in.h>
 #include <time.h>
 
 #include "lib/comm.h"
-#include "lib/control/recover_internal.h"
 
 enum { RANKS = 4 };
 
@@ -277,15 +277,7 @@ static int reportedLost(const ginConfig_t *config)
 	return 0;
 }
 
-/* A datagram of recover_peer.c, of a rank that excludes all ranks; the hash is wrong. */
-struct forged {
-	uint64_t hash, number;
-	uint32_t magic, rank, to, attempt, finished, entryBytes;
-	uint8_t phase, asks, entries, refused;
-	uint32_t via;
-	uint8_t out[1];
-} __attribute__((packed));
-
+/* Sends a datagram of a rank that excludes all ranks; the hash is wrong. */
 static void forge(int fd)
 {
 	static unsigned seed = 1;
@@ -297,15 +289,15 @@ static void forge(int fd)
 	    getsockname(fd, (struct sockaddr *)&to, &length) || to.sin6_family != AF_INET6)
 		return;
 	to.sin6_addr = in6addr_loopback;
-	struct forged forged = {.number = UINT64_MAX,
-				.magic = 0x336e6967,
-				.to = nextOf(&seed) % RANKS,
-				.rank = nextOf(&seed) % RANKS,
-				.attempt = 1 + nextOf(&seed) % 3,
-				.phase = (uint8_t)(nextOf(&seed) % 3),
-				.asks = 1,
-				.out = {0xf}};
-	size_t bytes = nextOf(&seed) % 4 ? sizeof(forged) : nextOf(&seed) % (sizeof(forged) + 1);
+	struct recoverDatagram forged = {.h = {.number = UINT64_MAX,
+					       .magic = RECOVER_MAGIC,
+					       .to = nextOf(&seed) % RANKS,
+					       .rank = nextOf(&seed) % RANKS,
+					       .attempt = 1 + nextOf(&seed) % 3,
+					       .phase = (uint8_t)(nextOf(&seed) % 3),
+					       .asks = 1},
+					 .out = {0xf}};
+	size_t bytes = nextOf(&seed) % 4 ? RECOVER_BARE : nextOf(&seed) % (RECOVER_BARE + 1);
 	int from = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (from < 0)
 		return;
