@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mlx5_nic_failures.c - each failure on the way to connected queues is reported, and nothing is
- * left
+ * mlx5_nic_failures.c - each failure on the way to connected queues, of gdaki and of the network
+ * verbs, is reported, and nothing is left
  *
  * This program stands between libgin-rdma.so and libmlx5: it counts objects that are made and not
  * destroyed, and can let the n-th call fail, in any order of the calls. Tests of the device's own
@@ -11,6 +11,8 @@
 /* LINK: -rdynamic -Wl,--no-as-needed */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
+#include "backends/proxy/network/fabric.h"
+#include "files.h"
 #include "nic_rig.h"
 
 #include <dlfcn.h>
@@ -66,6 +68,16 @@ struct ibv_context *mlx5dv_open_device(struct ibv_device *device, struct mlx5dv_
 	return counted(context);
 }
 
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	if (fails(__func__))
+		return NULL;
+	inside = 1;
+	struct ibv_context *context = NEXT(ibv_open_device)(device);
+	inside = 0;
+	return counted(context);
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
 	inside = 1;
@@ -95,6 +107,70 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t bytes, 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	return uncounted(NEXT(ibv_dereg_mr)(mr));
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	return fails(__func__) ? ENOSPC : NEXT(ibv_query_device)(context, attr);
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	return fails(__func__) ? NULL : counted(NEXT(ibv_create_comp_channel)(context));
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	return uncounted(NEXT(ibv_destroy_comp_channel)(channel));
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries, void *of,
+			     struct ibv_comp_channel *channel, int vector)
+{
+	if (fails(__func__))
+		return NULL;
+	return counted(NEXT(ibv_create_cq)(context, entries, of, channel, vector));
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return uncounted(NEXT(ibv_destroy_cq)(cq));
+}
+
+static typeof(((struct ibv_context_ops *)0)->post_recv) postReceive;
+static struct ibv_qp *receiving;
+
+/* One failure for each queue pair. */
+static int firstReceive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int isFirst = qp != receiving;
+
+	receiving = qp;
+	return isFirst && fails("ibv_post_recv") ? ENOSPC : postReceive(qp, wr, bad);
+}
+
+/* Without room for messages in requests a second try has success. */
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	static int none;
+
+	if (attr->cap.max_inline_data)
+		none = fails(__func__);
+	if (pd->context->ops.post_recv != firstReceive)
+		postReceive = pd->context->ops.post_recv;
+	pd->context->ops.post_recv = firstReceive;
+	receiving = NULL;
+	return none ? NULL : counted(NEXT(ibv_create_qp)(pd, attr));
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return uncounted(NEXT(ibv_destroy_qp)(qp));
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return fails(__func__) ? ENOSPC : NEXT(ibv_modify_qp)(qp, attr, mask);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -188,36 +264,113 @@ static int connected(struct rig *r)
 	return 0;
 }
 
-/* Once without a failure, to count the calls; then with each call failing. */
-static void each(void)
+static int queuesOnce(void)
 {
 	struct rig r;
-	int total;
 
 	rigMemory(&r, COUNT, DEPTH);
-	EXPECT_NIC(connected(&r));
-	EXPECT(made > 0);
+	int result = connected(&r);
 	rigClose(&r);
+	return result;
+}
+
+static const struct fabricCalls *net;
+
+/* An endpoint with GPU memory, which is its own peer. */
+static int endOnce(struct fabric *f, void *memory)
+{
+	const struct rdmaMemory gpu = {memory, RIG_WINDOW, -1, 0};
+	unsigned char address[FABRIC_ADDRESS], pair[16];
+	struct fabricRegion *region[2] = {NULL, NULL};
+	struct fabricEnd *end = NULL;
+	struct fabricKey key;
+	const char *how;
+	uint64_t peer;
+
+	int result = net->endOpen(f, &end, address, nicWhy);
+	if (!result)
+		result = net->memoryAdd(f, memory, RIG_WINDOW, &region[0], &key, nicWhy);
+	if (!result)
+		result = net->gpuMemoryAdd(f, &gpu, &region[1], &key, &how, nicWhy);
+	if (!result)
+		result = net->pairOpen(end, pair, &peer, nicWhy);
+	if (!result)
+		result = net->pairConnect(end, peer, address, pair, nicWhy);
+	if (end)
+		net->endClose(end);
+	for (int i = 0; i < 2; i++)
+		if (region[i])
+			net->memoryRemove(region[i]);
+	return result;
+}
+
+static int networkOnce(void)
+{
+	static struct rdmaWanted port = {.device = "mlx5_0", .gid = -1, .isPlain = 1};
+	static struct rdmaPath path = {.timeout = 14, .retries = 7, .hopLimit = 64};
+	const struct fabricWanted wanted = {.provider = "",
+					    .interface = "",
+					    .address = "",
+					    .nic = &port,
+					    .path = &path,
+					    .peers = COUNT,
+					    .hasGpu = 1};
+	static void *memory;
+	struct fabric *f;
+
+	memory = memory ? memory : rigPages(RIG_WINDOW);
+	int result = net->open(&wanted, &f, nicWhy);
+	if (result)
+		return result;
+	result = endOnce(f, memory);
+	net->close(f);
+	return result;
+}
+
+/* Once without a failure, to count the calls; then with each call failing. */
+static void eachOf(int (*once)(void), const char *notNeeded)
+{
+	int total;
+
+	calls = 0;
+	failing = -1;
+	EXPECT_NIC(once());
 	EXPECT_EQUAL(made, 0);
+	const int files = countFiles();
 	total = calls;
 	EXPECT(total > 15);
 	for (failing = 0; failing < total; failing++) {
 		calls = 0;
 		failed = NULL;
 		strcpy(nicWhy, "");
-		rigMemory(&r, COUNT, DEPTH);
-		int result = connected(&r);
-		rigClose(&r);
+		int result = once();
 		EXPECT(failed);
 		expectThat(!made, __FILE__, __LINE__, "%s failed: %d objects are left", failed,
 			   made);
-		/* One doorbell register of two is enough. */
+		EXPECT_EQUAL(countFiles(), files);
 		if (!result)
-			EXPECT_TEXT(failed, "mlx5dv_devx_alloc_uar");
+			EXPECT_TEXT(failed, notNeeded);
 		else
 			EXPECT_HAS(nicWhy, strerror(ENOSPC));
 		printf("ok: call %d, %s: %s\n", failing, failed, result ? nicWhy : "not needed");
 	}
+}
+
+/* One doorbell register of two is enough. */
+static void queues(void)
+{
+	eachOf(queuesOnce, "mlx5dv_devx_alloc_uar");
+}
+
+static void network(void)
+{
+	static const struct plugin plugin = {"libgin-rdma.so", FABRIC_SYMBOL,
+					     sizeof(struct fabricCalls)};
+	const void *found = NULL;
+
+	EXPECT(pluginOpen(&plugin, &found, nicWhy, sizeof(nicWhy)) == pluginFound);
+	net = found;
+	eachOf(networkOnce, "");
 }
 
 static const char *word;  /* of the device's fault */
@@ -279,7 +432,8 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	nicLoad();
 	nicNeedAtomics();
-	expectChild("each call", each);
+	expectChild("each call, queues", queues);
+	expectChild("each call, the network", network);
 	faults();
 	expectChild("removed", removed);
 	return expectFailures != 0;

@@ -52,8 +52,14 @@ static void load(void)
 
 static struct ibv_qp *connected[8];
 static uint32_t nConnected;
-static typeof(((struct ibv_context_ops *)0)->post_send) postSend;
-static int postsLeft = -1; /* before one is refused; below 0: none is */
+static struct ibv_context_ops of; /* the device */
+static enum { noCall, sendCall, receiveCall, pollCall, notifyCall } failing;
+static int callsLeft; /* of that kind, before they fail */
+
+static int fails(int call)
+{
+	return call == (int)failing && callsLeft-- <= 0;
+}
 
 /* With several NICs: the last request of a chain with a write reads from where that has written. */
 static void expectConfirmed(const struct ibv_send_wr *wr)
@@ -73,11 +79,23 @@ static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **
 {
 	if (wanted.isRail)
 		expectConfirmed(wr);
-	if (!postsLeft--) {
-		*bad = wr;
-		return ENOMEM;
-	}
-	return postSend(qp, wr, bad);
+	*bad = wr;
+	return fails(sendCall) ? ENOMEM : of.post_send(qp, wr, bad);
+}
+
+static int postReceive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return fails(receiveCall) ? ENOMEM : of.post_recv(qp, wr, bad);
+}
+
+static int pollQueue(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+	return fails(pollCall) ? -1 : of.poll_cq(cq, most, wc);
+}
+
+static int notify(struct ibv_cq *cq, int isSolicited)
+{
+	return fails(notifyCall) ? ENOMEM : of.req_notify_cq(cq, isSolicited);
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -93,9 +111,13 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		EXPECT(nConnected < sizeof(connected) / sizeof(connected[0]));
 		connected[nConnected++] = qp;
 	}
-	if (qp->context->ops.post_send != post) {
-		postSend = qp->context->ops.post_send;
-		qp->context->ops.post_send = post;
+	struct ibv_context_ops *ops = &qp->context->ops;
+	if (ops->post_send != post) {
+		of = *ops;
+		ops->post_send = post;
+		ops->post_recv = postReceive;
+		ops->poll_cq = pollQueue;
+		ops->req_notify_cq = notify;
 	}
 	return modify(qp, attr, mask);
 }
@@ -268,6 +290,14 @@ static int pollBoth(void)
 		count += got;
 	}
 	return count;
+}
+
+static void untilWords(const char *text)
+{
+	time_t end = time(NULL) + PATIENCE_S;
+
+	while (!*text && time(NULL) < end)
+		pollBoth();
 }
 
 static int beginOp(uint32_t i)
@@ -481,7 +511,8 @@ static void named(void)
 static void refused(void)
 {
 	openBoth();
-	postsLeft = 9;
+	failing = sendCall;
+	callsLeft = 9;
 	beginAll();
 	drain(1);
 	EXPECT_EQUAL(ends[0].lost, 1);
@@ -490,6 +521,46 @@ static void refused(void)
 	while (failed && outcome[failed - 1] != 1)
 		failed--;
 	EXPECT(failed && failed < begun);
+	closeBoth();
+}
+
+/* A queue pair takes no receive: the endpoint of messages and immediates has no more of them. */
+static void refusedReceive(void)
+{
+	openBoth();
+	failing = receiveCall;
+	callsLeft = 9;
+	while (begun < 64 && beginOp(begun) == fabricOk)
+		begun++;
+	net->submit(ends[0].end);
+	untilWords(ends[1].why);
+	EXPECT_HAS(ends[1].why, "its queue pair refuses a receive: Cannot allocate memory");
+	closeBoth();
+}
+
+/* The completion queues of the process cannot be read. */
+static void polledInVain(void)
+{
+	openBoth();
+	failing = pollCall;
+	callsLeft = 9;
+	beginAll();
+	for (int i = 0; i < 2; i++) {
+		untilWords(ends[i].down);
+		EXPECT_HAS(ends[i].down, "the completions of its queue pairs cannot be read");
+	}
+	closeBoth();
+}
+
+/* There is no descriptor to sleep by, so the proxy's thread naps. */
+static void notNotified(void)
+{
+	openBoth();
+	failing = notifyCall;
+	for (int i = 0; i < 9; i++)
+		EXPECT_EQUAL(net->arm(ends[1].end, 0), -1);
+	beginAll();
+	drain(0);
 	closeBoth();
 }
 
@@ -505,14 +576,6 @@ static void queueFails(void)
 	for (uint32_t i = 0; i < begun; i++)
 		EXPECT(kindOf(i) == opMessage || outcome[i] == (i < 20 ? 1 : 2));
 	closeBoth();
-}
-
-static void untilWords(const char *text)
-{
-	time_t end = time(NULL) + PATIENCE_S;
-
-	while (!*text && time(NULL) < end)
-		pollBoth();
 }
 
 static void portDown(void)
@@ -720,6 +783,9 @@ int main(int argc, char **argv)
 	named();
 	expectChild("attributes", attributes);
 	expectChild("a work request that is refused", refused);
+	expectChild("a receive that is refused", refusedReceive);
+	expectChild("a completion queue that cannot be read", polledInVain);
+	expectChild("a completion queue that does not notify", notNotified);
 	expectChild("a queue pair that fails", queueFails);
 	expectChild("a port that goes down", portDown);
 	expectChild("a port that stays down", portStaysDown);

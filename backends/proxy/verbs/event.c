@@ -59,6 +59,22 @@ static void noteOutage(struct fabric *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* The caller holds the lock. */
+static void goDown(struct fabric *f, const char *text)
+{
+	if (f->isDown)
+		return;
+	snprintf(f->down, sizeof(f->down), "%.150s", text);
+	atomic_store(&f->isDown, 1);
+}
+
+void verbsGoDown(struct fabric *f, const char *text)
+{
+	pthread_mutex_lock(&f->lock);
+	goDown(f, text);
+	pthread_mutex_unlock(&f->lock);
+}
+
 /* Calls of portEvent() do not overlap. Returns 1 if there is an event, for one of the endpoints. */
 static int next(struct fabric *f, char *text)
 {
@@ -68,10 +84,8 @@ static int next(struct fabric *f, char *text)
 	int result = portEvent(f->port, text, &lost);
 	if (result < 0)
 		lost = 1;
-	if (lost && !f->isDown) {
-		snprintf(f->down, sizeof(f->down), "%.150s", text);
-		atomic_store(&f->isDown, 1);
-	}
+	if (lost)
+		goDown(f, text);
 	if (result > 0 && !lost)
 		noteState(f);
 	pthread_mutex_unlock(&f->lock);

@@ -204,6 +204,11 @@ static int takeCompletions(struct fabricEnd *end, struct fabricEvent *events, in
 	struct ibv_wc wc[COMPLETIONS];
 	int got = ibv_poll_cq(end->cq, most < COMPLETIONS ? most : COMPLETIONS, wc), count = 0;
 
+	if (got < 0) {
+		verbsGoDown(end->fabric, "the completions of its queue pairs cannot be read: see "
+					 "the kernel log");
+		end->turns = EVENT_TURNS;
+	}
 	for (int i = 0; i < got; i++) {
 		uint64_t number = wc[i].wr_id; /* the only valid field of an error */
 		struct verbsPeer *peer = end->peer[(number & ~VERBS_RECEIVE) >> 32];

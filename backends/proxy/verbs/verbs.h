@@ -200,6 +200,7 @@ const struct verbsHeld *verbsHeldReady(const struct fabricEnd *end);
 
 /* event.c: the next event of the device, if there is one. 1: *event is set. */
 int verbsTakeEvent(struct fabricEnd *end, struct fabricEvent *event);
+void verbsGoDown(struct fabric *f, const char *text); /* a later verbsTakeEvent() says so */
 
 /* The number of a work request: of a receive, or the serial number of another one. */
 #define VERBS_RECEIVE (1ull << 63)
