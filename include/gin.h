@@ -502,11 +502,17 @@ typedef struct ginDevCommRequirements {
 	uint64_t routes;
 	/* Traffic class of the NIC's packets on route gdaki, 0 to 255; -1: GIN_NIC_TC. */
 	int32_t trafficClass;
+	/*
+	 * [nRanks], read by ginDevCommCreate(); not 0: this rank's kernels send nothing to that
+	 * rank. Their calls on it return ginErrorUnsupported; barriers reach it. NULL: no such
+	 * rank.
+	 */
+	const uint8_t *unconnected;
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0, -1                      \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0, -1, NULL                \
 	}
 
 /* Internal: ginDevCommCreate() passes the layout that the caller was compiled against. */

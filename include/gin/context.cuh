@@ -220,7 +220,8 @@ public:
 			return Base::template postSignal<ginActionShape<Remote>, Coop>(
 				coop, networkRoute(), ginCallSignal, peer, op, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
+		if (withoutDirect() || isUnconnected(to) ||
+		    (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return refuse(coop, ginCallSignal, peer);
 		return signalDirect(coop, peer, to.signals, op, options);
 	}
@@ -416,6 +417,7 @@ private:
 	using Base::checkWord;
 	using Base::getByThreads;
 	using Base::inTeam;
+	using Base::isUnconnected;
 	using Base::keep;
 	using Base::networked;
 	using Base::networkRoute;

@@ -343,9 +343,11 @@ private:
 
 	GIN_FN ginResult_t alive() const
 	{
-		if (ginPeerObserve(&dc.peers[peer]).state == ginPeerAlive)
+		const uint32_t state = ginPeerObserve(&dc.peers[peer]).state;
+		if (state == ginPeerAlive)
 			return ginSuccess;
-		return ginPeerLost(&dc.abortLine->word);
+		return state == ginPeerUnconnected ? ginErrorUnsupported
+						   : ginPeerLost(&dc.abortLine->word);
 	}
 
 	/* Receives the calling thread's packets of the message. */

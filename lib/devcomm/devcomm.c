@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* devcomm.c - device communicators: creates and destroys the structures that kernels read */
+#include <string.h>
+
 #include "devcomm.h"
 #include "lib/base/deadline.h"
 #include "lib/base/info.h"
@@ -328,17 +330,22 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 
 _Static_assert(sizeof(struct hostLines) <= PINNED_SMALL, "it is a small block");
 
-/* Of devComm.lost. */
+/* Of devComm.lost and devComm.unconnected. */
 static size_t lostBytes(int nRanks)
 {
-	return (size_t)nRanks;
+	return 2 * (size_t)nRanks;
 }
 
-static ginResult_t makeLost(ginComm_t comm, struct devComm *dc)
+static ginResult_t makeLost(ginComm_t comm, struct devComm *dc, const uint8_t *unconnected)
 {
 	dc->whyRank = -1;
 	dc->lost = calloc(1, lostBytes(comm->nRanks));
-	return dc->lost ? ginSuccess : fail(ginErrorSystem, "no memory");
+	if (!dc->lost)
+		return fail(ginErrorSystem, "no memory");
+	dc->unconnected = dc->lost + comm->nRanks;
+	if (unconnected)
+		memcpy(dc->unconnected, unconnected, (size_t)comm->nRanks);
+	return ginSuccess;
 }
 
 static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
@@ -360,7 +367,7 @@ static void fillPeer(ginComm_t comm, const struct devComm *dc, int r, struct gin
 	char *signals = shareAddress(comm, &dc->shared[ginWriterGpu], r);
 
 	*peer = (struct ginPeer){.route = comm->routes[r],
-				 .state = ginPeerAlive,
+				 .state = dc->unconnected[r] ? ginPeerUnconnected : ginPeerAlive,
 				 .signals = (uint64_t *)(void *)signals};
 	queuesDescribePeer(comm, &dc->queues, r, peer);
 }
@@ -400,7 +407,7 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	for (int r = 0; r < comm->nRanks; r++)
 		fillPeer(comm, dc, r, &peers[r]);
 	for (int r = 0; r < comm->nRanks && r < (int)GIN_DIRECT_SIGNALS; r++)
-		dc->device.directSignals[r] = peers[r].signals;
+		dc->device.directSignals[r] = dc->unconnected[r] ? NULL : peers[r].signals;
 	ginResult_t result = poolAlloc(&comm->pool, dc->peersBytes, &at);
 	if (result == ginSuccess) {
 		dc->device.peers = at;
@@ -410,11 +417,11 @@ static ginResult_t makePeers(ginComm_t comm, struct devComm *dc)
 	return result;
 }
 
-/* The route to all peers if there is only one; otherwise none. */
-static uint32_t commonRoute(const struct ginComm *comm)
+/* The route to all peers if there is only one, and all are connected; otherwise none. */
+static uint32_t commonRoute(const struct ginComm *comm, const struct devComm *dc)
 {
-	for (int r = 1; r < comm->nRanks; r++)
-		if (comm->routes[r] != comm->routes[0])
+	for (int r = 0; r < comm->nRanks; r++)
+		if (comm->routes[r] != comm->routes[0] || dc->unconnected[r])
 			return ginRouteNone;
 	return comm->routes[0];
 }
@@ -429,7 +436,7 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 	d->nRanks = (uint32_t)comm->nRanks;
 	d->domainSize = (uint32_t)comm->domainSize;
 	d->domainRank = d->rank % d->domainSize;
-	d->route = commonRoute(comm);
+	d->route = commonRoute(comm, dc);
 	d->contexts = want->contexts;
 	d->signals = want->signals;
 	d->counters = want->counters;
@@ -447,7 +454,7 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 					       .barriers = want->barriers,
 					       .depth = want->queueDepth,
 					       .trafficClass = want->trafficClass};
-	ginResult_t mine = makeLost(comm, dc);
+	ginResult_t mine = makeLost(comm, dc, want->unconnected);
 
 	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);

@@ -30,6 +30,7 @@ struct devComm {
 	/* Under comm->lock: */
 	uint8_t question;	  /* the number in the abort line, of waits.c */
 	uint8_t *lost;		  /* [nRanks]: lostDead if a queue to the rank has failed */
+	uint8_t *unconnected;	  /* [nRanks], of the requirements; in the memory of `lost` */
 	char why[SENTENCE_BYTES]; /* how the first of these queues failed */
 	int whyRank;		  /* the rank of `why`, or -1 */
 	struct devComm *next;

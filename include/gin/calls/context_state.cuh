@@ -212,7 +212,8 @@ protected:
 	/* The result of a call on a peer that is not alive(). */
 	GIN_FN ginResult_t lost(const struct ginPeer &to) const
 	{
-		if (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect)
+		if (to.state == ginPeerUnconnected ||
+		    (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return ginErrorUnsupported;
 		return ginPeerLost(&dc.abortLine->word);
 	}
@@ -220,6 +221,12 @@ protected:
 	GIN_FN ginResult_t usable(const struct ginPeer &to) const
 	{
 		return alive(to) ? ginSuccess : lost(to);
+	}
+
+	/* A device communicator with such a peer has no common route, which saves a load. */
+	GIN_FN bool isUnconnected(const struct ginPeer &to) const
+	{
+		return ginUnshared(dc.route) == ginRouteNone && to.state == ginPeerUnconnected;
 	}
 };
 

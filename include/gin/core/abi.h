@@ -32,7 +32,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 14u
+#define GIN_DEVICE_ABI 15u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -78,7 +78,9 @@ enum ginScope { ginScopeThread = 0, ginScopeCta = 1, ginScopeDevice = 2, ginScop
 enum ginPeerState {
 	ginPeerAlive = 0,
 	/* Dead, or masked. Set by the host while kernels run; calls on this peer return at once. */
-	ginPeerFailed = 1
+	ginPeerFailed = 1,
+	/* By ginDevCommRequirements_t.unconnected: only barriers reach it. It may fail. */
+	ginPeerUnconnected = 2
 };
 
 /*
@@ -371,7 +373,10 @@ typedef struct ginDevComm {
 	uint32_t *errorClaim;		      /* GPU memory: set by the record's writer */
 	/* Number in its communicator, from 1 on; ginDevCommDestroy() clears it in *self. */
 	uint64_t id;
-	/* peers[].signals of direct peers, which saves signals a load; NULL: not direct. */
+	/*
+	 * peers[].signals of direct peers, which saves signals a load; NULL: not direct, or not
+	 * connected.
+	 */
 	uint64_t *directSignals[GIN_DIRECT_SIGNALS];
 	struct ginQueue *queues;	 /* [context]; NULL: no proxy is in use */
 	uint64_t *hostCounter;		 /* [context][counter], host-pinned: raised by the proxy */

@@ -29,6 +29,14 @@ GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 	return ginPeerLostHere(abortWord);
 }
 
+/* The result of a call on a peer that has failed or is not connected. */
+GIN_FN ginResult_t ginPeerUnusable(const ginDevComm *dc, int peer)
+{
+	if (ginPeerObserve(&dc->peers[peer]).state == ginPeerUnconnected)
+		return ginErrorUnsupported;
+	return ginPeerLost(&dc->abortLine->word);
+}
+
 /*
  * Cold functions take dc.self: nvcc would load the kernel's parameter before the branch around the
  * call, which would slow down every signal.

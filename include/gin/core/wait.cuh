@@ -49,7 +49,7 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
 	for (uint32_t i = 0; i < from.count; i++) {
 		uint32_t peer = from.first + i * from.stride;
-		if (ginPeerObserve(&peers[peer]).state != ginPeerAlive)
+		if (ginPeerObserve(&peers[peer]).state == ginPeerFailed)
 			return static_cast<int32_t>(peer);
 	}
 	return -1;

@@ -233,9 +233,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 		return ncclFail(ncclInvalidArgument, "ncclCommGetAsyncError: %s is NULL",
 				comm ? "error" : "comm");
 	ginResult_t result = ginCommGetAsyncError(comm->gin, &failed);
-	if (result == ginSuccess)
-		*error = failed == ginSuccess ? comm->asyncError : ncclFromGin(failed);
-	return ncclFromGin(result);
+	if (result != ginSuccess)
+		return ncclFromGin(result);
+	*error = failed == ginSuccess ? comm->asyncError : ncclFromGin(failed);
+	if (*error == ncclSuccess)
+		*error = ncclConnectionsReport(comm);
+	return ncclSuccess;
 }
 
 static ncclResult_t setOutput(const struct ncclComm *comm, int value, int *out, const char *call)

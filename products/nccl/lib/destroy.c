@@ -27,6 +27,7 @@ static ncclResult_t destroy(ncclComm_t comm)
 	ncclResult_t result = ncclEndKept(comm);
 	ncclResult_t closed = ncclCollectivesClose(comm);
 	ncclWindowTablesFree(comm);
+	ncclConnectionsForget(comm, NULL);
 	ncclResult_t destroyed = ncclFromGin(ginCommDestroy(comm->gin));
 
 	pthread_mutex_destroy(&comm->lock);

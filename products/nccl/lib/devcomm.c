@@ -107,38 +107,6 @@ static ncclResult_t checkCft(const ncclDevCommRequirements_t *r)
 			r->cftCaps, r->cftBarrierCount);
 }
 
-/* All pairs are connected, whatever the type. The arguments must name ranks nevertheless. */
-static ncclResult_t checkConnections(const struct ncclComm *comm,
-				     const ncclDevCommRequirements_t *r)
-{
-	const int type = (int)r->ginConnectionType;
-	const int stride = r->ginCustomStride, count = r->ginCustomArrayCount;
-
-	if (type < NCCL_GIN_CONNECTION_NONE || type > NCCL_GIN_CONNECTION_CUSTOM_ARRAY)
-		return ncclFail(ncclInvalidArgument, "ncclDevCommCreate: ginConnectionType is %d",
-				type);
-	if (type == NCCL_GIN_CONNECTION_CUSTOM_STRIDE && (stride < 1 || comm->nRanks % stride))
-		return ncclFail(
-			ncclInvalidArgument,
-			"ncclDevCommCreate: ginCustomStride is %d: must be a divisor of the "
-			"number of ranks, %d",
-			stride, comm->nRanks);
-	if (type != NCCL_GIN_CONNECTION_CUSTOM_ARRAY)
-		return ncclSuccess;
-	if (count < 0 || (count && !r->ginCustomArray))
-		return ncclFail(ncclInvalidArgument,
-				"ncclDevCommCreate: ginCustomArrayCount is %d, and ginCustomArray "
-				"is %s",
-				count, r->ginCustomArray ? "set" : "NULL");
-	for (int i = 0; i < count; i++)
-		if (r->ginCustomArray[i] < 0 || r->ginCustomArray[i] >= comm->nRanks)
-			return ncclFail(ncclInvalidArgument,
-					"ncclDevCommCreate: ginCustomArray[%d] is %d: must be 0 to "
-					"%d",
-					i, r->ginCustomArray[i], comm->nRanks - 1);
-	return ncclSuccess;
-}
-
 static ncclResult_t checkCounts(const ncclDevCommRequirements_t *r)
 {
 	if (r->lsaLLA2ABlockCount > 0)
@@ -162,7 +130,7 @@ static ncclResult_t checkRequirements(const struct ncclComm *comm,
 	if (result == ncclSuccess)
 		result = checkCft(r);
 	if (result == ncclSuccess)
-		result = checkConnections(comm, r);
+		result = ncclConnectionsCheck(comm, r);
 	if (result == ncclSuccess)
 		result = checkCounts(r);
 	return result == ncclSuccess ? checkNetwork(r) : result;
@@ -378,6 +346,26 @@ struct createArgs {
 	ncclDevComm_t *out;
 };
 
+/* A rank that has failed passes NULL: the collective call then fails on all ranks. */
+static ncclResult_t createGin(ncclComm_t comm, struct plan *plan,
+			      const ncclDevCommRequirements_t *r)
+{
+	struct ncclConnections *c = malloc(sizeof(*c) + (size_t)comm->nRanks);
+	const int count = c ? ncclConnectionsRead(comm, r, c) : 0;
+
+	if (count)
+		plan->want.unconnected = c->unconnected;
+	ncclResult_t result =
+		ncclFromGin(ginDevCommCreate(comm->gin, c ? &plan->want : NULL, &plan->dc.gin));
+	if (!c)
+		return ncclFail(ncclSystemError, "no memory");
+	if (result == ncclSuccess && count)
+		ncclConnectionsNote(comm, c, &plan->dc.gin);
+	else
+		free(c);
+	return result;
+}
+
 static ncclResult_t runCreate(void *args)
 {
 	const struct createArgs *a = args;
@@ -387,7 +375,7 @@ static ncclResult_t runCreate(void *args)
 	if (result != ncclSuccess)
 		return result;
 	makePlan(&plan, a->comm, &a->requirements);
-	result = ncclFromGin(ginDevCommCreate(a->comm->gin, &plan.want, &plan.dc.gin));
+	result = createGin(a->comm, &plan, &a->requirements);
 	if (result != ncclSuccess)
 		return result;
 	fillDevComm(a->comm, &plan);
@@ -395,6 +383,7 @@ static ncclResult_t runCreate(void *args)
 	result = plan.dc.windows ? makeWindow(a->comm, &plan)
 				 : ncclFail(ncclSystemError, "no memory");
 	if (result != ncclSuccess) {
+		ncclConnectionsForget(a->comm, &plan.dc.gin);
 		ginDevCommDestroy(a->comm->gin, &plan.dc.gin);
 		return result;
 	}

@@ -8,6 +8,7 @@ static ncclResult_t endDevComm(ncclComm_t comm, const ncclDevComm_t *dc)
 {
 	const ginWindow_t window = {(struct ginWindowTable *)(void *)dc->resourceWindow};
 	void *memory = NULL;
+	ncclConnectionsForget(comm, &dc->gin);
 	ginResult_t result = ginDevCommDestroy(comm->gin, &dc->gin), found;
 
 	found = ginWindowPointer(comm->gin, window, &memory);

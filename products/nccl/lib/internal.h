@@ -22,7 +22,8 @@ struct ncclComm {
 	pthread_mutex_t lock; /* of the fields below */
 	struct ending *endings, **lastEnding;
 	struct collectives *collectives; /* NULL: none was called */
-	struct ginNcclWindows *windows;	 /* of window.c, under its lock; NULL: not needed yet */
+	struct ncclConnections *connections;
+	struct ginNcclWindows *windows; /* of window.c, under its lock; NULL: not needed yet */
 	ncclResult_t asyncError;
 };
 
@@ -91,6 +92,30 @@ ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count);
 /* The tables for ncclFindWindow(), made by the first call; NULL: no memory. */
 const struct ginNcclWindows *ncclWindowTables(ncclComm_t comm);
 void ncclWindowTablesFree(ncclComm_t comm);
+
+/* A device communicator that does not connect all ranks. */
+struct ncclConnections {
+	struct ncclConnections *next;
+	ginDevComm gin;
+	ncclGinConnectionType_t type;
+	uint8_t unconnected[]; /* [nRanks], as in ginDevCommRequirements_t */
+};
+
+/*
+ * connection.c. Check looks at the arguments of ginConnectionType. Read fills in `c` from them, and
+ * returns the number of ranks that are not connected.
+ */
+ncclResult_t ncclConnectionsCheck(const struct ncclComm *comm, const ncclDevCommRequirements_t *r);
+int ncclConnectionsRead(const struct ncclComm *comm, const ncclDevCommRequirements_t *r,
+			struct ncclConnections *c);
+
+/*
+ * Keeps `c`, of malloc(), until it is forgotten; `gin` NULL: all are. ncclConnectionsReport() fails
+ * if a kernel has called a rank that is not connected.
+ */
+void ncclConnectionsNote(ncclComm_t comm, struct ncclConnections *c, const ginDevComm *gin);
+void ncclConnectionsForget(ncclComm_t comm, const ginDevComm *gin);
+ncclResult_t ncclConnectionsReport(ncclComm_t comm);
 
 /*
  * collective.c. Close waits for the streams of the communicator's collectives, GIN_TIMEOUT seconds

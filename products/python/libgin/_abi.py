@@ -17,7 +17,7 @@ from ctypes import (
 
 GIN_BARRIER_ROUNDS = 32
 GIN_CPU_WORD_STRIDE = 4
-GIN_DEVICE_ABI = 14
+GIN_DEVICE_ABI = 15
 GIN_DIRECT_SIGNALS = 16
 GIN_LINE_MASKED = -2
 GIN_MAX_CONTEXTS = 1024
@@ -58,6 +58,7 @@ ginScopeSystem = 3
 # enum ginPeerState
 ginPeerAlive = 0
 ginPeerFailed = 1
+ginPeerUnconnected = 2
 
 # enum ginWriterClass
 ginWriterGpu = 0
@@ -348,6 +349,7 @@ class ginDevCommRequirements(Structure):
         ("queueDepth", c_uint32),
         ("routes", c_uint64),
         ("trafficClass", c_int32),
+        ("unconnected", c_void_p),
     ]
 
 

@@ -133,8 +133,9 @@ typedef struct ncclDevResourceRequirements ncclDevResourceRequirements_t;
 typedef struct ncclTeamRequirements ncclTeamRequirements_t;
 
 /*
- * The requirements of a device communicator. Equal on all ranks. libgin connects all pairs of
- * ranks, gives the number of contexts that was asked for, and always orders strong signals and
+ * The requirements of a device communicator. Equal on all ranks, but for ginCustomArray: the ranks
+ * that this rank's kernels may call, itself besides. NCCL_GIN_CONNECTION_NONE connects all ranks.
+ * libgin gives the number of contexts that was asked for, and always orders strong signals and
  * signals at offsets: fields about these are accepted and ignored. `lsaMultimem` and CFT are
  * refused.
  */
