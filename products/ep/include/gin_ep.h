@@ -53,7 +53,14 @@ typedef struct ginEpTensor {
 
 /* ginEpConfig_t.rowTypes, ginEpDispatchArgs_t.rows: elements of the rows that dispatch sends */
 #define GIN_EP_ROWS_BF16 1u
-#define GIN_EP_ROWS_F8 2u /* e4m3 with one scale for 128 elements */
+#define GIN_EP_ROWS_F8 2u   /* e4m3 with one scale for 128 elements */
+#define GIN_EP_ROWS_MXF8 4u /* mxfp8: e4m3 with one exponent of 8 bits (UE8M0) for 32 elements */
+/*
+ * nvfp4: two e2m1 in a byte, the first in the low bits, with one e4m3 scale for 16 elements. The
+ * global scale stays with the caller.
+ */
+#define GIN_EP_ROWS_NVF4 8u
+#define GIN_EP_ROWS_ALL 15u
 
 /* How combine adds the rows of one token. */
 #define GIN_EP_REDUCE_RANK                                                                         \
@@ -76,10 +83,18 @@ typedef struct ginEpTensor {
 #define GIN_EP_EXPERT_MAJOR 0u /* [local expert][row]: a row for each (token, expert) */
 #define GIN_EP_RANK_MAJOR 1u   /* [source rank][slot]: one row for each (token, source rank) */
 
-/* Scales of e4m3 rows: one for 128 elements; an element is its e4m3 value times the scale. */
+/* Scales of GIN_EP_ROWS_F8; an element is its e4m3 value times the scale. */
 #define GIN_EP_SCALE_F32 0u   /* amax / 448, float */
 #define GIN_EP_SCALE_POW2 1u  /* the next power of two that is not smaller, float */
 #define GIN_EP_SCALE_UE8M0 2u /* POW2, given out as exponents (ginEpUe8m0x4) */
+
+/* Where recvScales of GIN_EP_ROWS_MXF8 and GIN_EP_ROWS_NVF4 are. */
+#define GIN_EP_SCALE_STRIDED 0u /* by the strides of recvScales */
+/*
+ * In blocks of 128 rows and 4 scales, which Tensor Cores of Blackwell read: a block has 512 bytes,
+ * scale s of row r is byte (r % 32) * 16 + r / 32 % 4 * 4 + s % 4 of block [r / 128][s / 4].
+ */
+#define GIN_EP_SCALE_BLOCKS 3u
 
 #define GIN_EP_MAX_TOPK 32u
 #define GIN_EP_MAX_EXPERTS 8192u
@@ -105,7 +120,7 @@ typedef struct ginEpConfig {
 	uint32_t maxTokens;    /* LL: most tokens of a rank in one dispatch */
 	uint32_t htTokens;     /* HT: most tokens of a rank in one dispatch; else 0 */
 	uint32_t htRecvTokens; /* HT: rows of the pool; 0: nRanks * htTokens, which is enough */
-	uint32_t rowTypes;     /* GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8: which rows will be sent */
+	uint32_t rowTypes;     /* GIN_EP_ROWS_, or several: which rows will be sent */
 	uint32_t reduce;     /* GIN_EP_REDUCE_RANK, or GIN_EP_REDUCE_NONE: both kinds of combine */
 	uint32_t contexts;   /* of the device communicator; 0: chosen */
 	uint32_t maxSms;     /* thread blocks of a kernel are at most this many; 0: chosen */
@@ -120,9 +135,9 @@ typedef struct ginEpConfig {
 
 #define GIN_EP_CONFIG_INIT                                                                         \
 	{                                                                                          \
-		sizeof(ginEpConfig_t), GIN_EP_LL, 0, NULL, 8, 0, 128, 0, 0,                        \
-			GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8, GIN_EP_REDUCE_NONE, 0, 0,               \
-			100000000000ull, GIN_EP_LOST_ERROR, 0, 0, 0, 0, 0                          \
+		sizeof(ginEpConfig_t), GIN_EP_LL, 0, NULL, 8, 0, 128, 0, 0, GIN_EP_ROWS_ALL,       \
+			GIN_EP_REDUCE_NONE, 0, 0, 100000000000ull, GIN_EP_LOST_ERROR, 0, 0, 0, 0,  \
+			0                                                                          \
 	}
 
 /* An ep, seen from this rank. */
@@ -187,21 +202,27 @@ typedef struct ginEpDispatchArgs {
 	size_t size;	    /* sizeof(ginEpDispatchArgs_t) */
 	uint32_t mode;	    /* GIN_EP_LL */
 	uint32_t phase;	    /* GIN_EP_SEND, GIN_EP_RECV or GIN_EP_BOTH */
-	uint32_t rows;	    /* GIN_EP_ROWS_BF16 or GIN_EP_ROWS_F8 */
+	uint32_t rows;	    /* GIN_EP_ROWS_; H is a multiple of 32 for MXF8 and NVF4 */
 	uint32_t layout;    /* GIN_EP_EXPERT_MAJOR or GIN_EP_RANK_MAJOR */
-	uint32_t scaleKind; /* of rows GIN_EP_ROWS_F8 */
-	uint32_t hidden;    /* H; 0: x.size[1], which RECV does not have */
+	uint32_t scaleKind; /* GIN_EP_SCALE_, not of GIN_EP_ROWS_BF16 */
+	uint32_t hidden;    /* H; 0: from x, which RECV does not have */
 	void *handle;	    /* ginEpInfo_t.handleBytes of device memory; SEND, RECV and combine */
 	/*
-	 * SEND. x: [T][H] bf16, or e4m3 with scales [T][ceil(H / 128)] f32 or [T][ceil(H / 512)]
-	 * ginEpUe8m0x4. topkIdx: [T][K] int32 or int64, -1: none; no expert twice in a token.
-	 * topkWeights: [T][K] f32, or none; contiguous, as topkIdx.
+	 * SEND. x: [T][H] bf16, or data and scales that go out as they are:
+	 *	GIN_EP_ROWS_F8    x e4m3, scales [T][ceil(H / 128)] f32 or
+	 *	                  [T][ceil(H / 512)] ginEpUe8m0x4
+	 *	GIN_EP_ROWS_MXF8  x e4m3, scales [T][H / 32] of one byte
+	 *	GIN_EP_ROWS_NVF4  x [T][H / 2] of one byte, scales [T][H / 16] of one byte
+	 * topkIdx: [T][K] int32 or int64, -1: none; no expert twice in a token. topkWeights: [T][K]
+	 * f32, or none; contiguous, as topkIdx.
 	 */
 	ginEpTensor_t x, scales, topkIdx, topkWeights;
 	/*
 	 * RECV. Expert-major: recvX [L][R * M][H], recvScales [L][R * M][ceil(H / 128)] f32 or
-	 * [..][ceil(H / 512)] ginEpUe8m0x4, with any strides. The rows of an expert are ordered by
-	 * (source rank, token). Rank-major: recvX [R][M][H], recvScales [R][M][..].
+	 * [..][ceil(H / 512)] ginEpUe8m0x4, with any strides; of MXF8 and NVF4 as x and scales. The
+	 * rows of an expert are ordered by (source rank, token). Rank-major: recvX [R][M][H],
+	 * recvScales [R][M][..]. With GIN_EP_SCALE_BLOCKS the last two sizes of recvScales are
+	 * multiples of 128 and of 4, rounded up, and it is contiguous.
 	 */
 	ginEpTensor_t recvX, recvScales;
 	/*
@@ -220,6 +241,8 @@ typedef struct ginEpDispatchArgs {
 	ginEpTensor_t recvStats; /* [L] int32: the rows of each expert are added; or none */
 	ginEpTensor_t
 		waitCost; /* [R] int64: nanoseconds waited for each source are added; or none */
+	/* SEND, GIN_EP_ROWS_NVF4 of bf16 x: one f32, by which scales are multiplied. */
+	ginEpTensor_t xGlobalScale;
 } ginEpDispatchArgs_t;
 
 #define GIN_EP_NO_TENSOR                                                                           \
@@ -236,7 +259,8 @@ typedef struct ginEpDispatchArgs {
 			GIN_EP_EXPERT_MAJOR, GIN_EP_SCALE_F32, 0, NULL, GIN_EP_NO_TENSOR,          \
 			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
 			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
-			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR     \
+			GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,    \
+			GIN_EP_NO_TENSOR                                                           \
 	}
 
 /*

@@ -178,7 +178,7 @@ struct epRowsOf {
 
 struct epScalesOf {
 	char *data;
-	int64_t outer, inner, group; /* and from scale to scale */
+	int64_t outer, inner, each; /* and from scale to scale, or from word to word */
 };
 
 struct epCallArgs {
@@ -187,7 +187,11 @@ struct epCallArgs {
 	uint32_t layout;       /* GIN_EP_EXPERT_MAJOR, ... */
 	uint32_t reduce;       /* GIN_EP_REDUCE_ */
 	uint32_t scaleKind;    /* GIN_EP_SCALE_ */
-	uint32_t xIsF8;	       /* x has the wire's bytes already */
+	uint32_t pieces;       /* of 16 bytes of a payload */
+	uint32_t scaleCount;   /* scales of a row */
+	uint32_t scaleWords;   /* their words of 4 bytes, on the wire */
+	uint32_t byteScales;   /* each byte of recvScales is stored by itself */
+	uint32_t xIsGiven;     /* x has the wire's bytes already */
 	uint32_t xScalesUe8m0; /* `scales` are exponents */
 	uint32_t indexBytes;   /* 4 or 8 */
 	uint32_t longList;     /* EpMakeList and EpCountList have run */
@@ -195,6 +199,7 @@ struct epCallArgs {
 	struct epHandle *handle;
 	struct epRowsOf x, recvX, out;
 	struct epScalesOf scales, recvScales;
+	const float *globalScale; /* of a cast to nvfp4 */
 	const char *topkIdx;
 	const float *topkWeights;
 	int32_t *recvCount, *srcInfo, *recvStats, *recvTopkIdx;

@@ -40,7 +40,8 @@ GIN_FN epItem epItemLoad(const char *src)
 		epFloatOf(static_cast<uint32_t>(word >> 32))};
 }
 
-template <bool direct> class EpDispatchRecv : public EpBlock
+/* `bytes`: of rows whose scales have one byte. */
+template <bool direct, bool bytes = false> class EpDispatchRecv : public EpBlock
 {
 	uint32_t epoch, half, words;
 	uint32_t *counts; /* [source][words]: rows; then items of each expert, later their begin */
@@ -129,7 +130,7 @@ private:
 	struct Ahead {
 		ginWord16 head, piece;
 		epItem item;
-		uint32_t scale; /* of group thread() */
+		uint32_t scale; /* word thread() of the scales */
 	};
 
 	/* Returns a function: the number of rows of a source. */
@@ -361,9 +362,8 @@ private:
 			ahead.item = epItemLoad(row + sizeof(epHeader) + thread() * sizeof(epItem));
 		if (GIN_ON_GPU && thread() < pieces())
 			ahead.piece = epPieceLoad(row + plan.payload + thread() * 16);
-		if (GIN_ON_GPU && call.rows == GIN_EP_ROWS_F8 &&
-		    thread() < (call.hidden + 127) / 128)
-			ahead.scale = epWord32(row + plan.payload + call.hidden + thread() * 4);
+		if (GIN_ON_GPU && thread() < call.scaleWords)
+			ahead.scale = epWord32(row + scalesAt() + thread() * 4);
 	}
 
 	/*
@@ -421,10 +421,10 @@ private:
 		copyPayload(row, to, ranked() ? 1 : n, ahead);
 	}
 
-	GIN_FN uint32_t pieces() const
-	{
-		return call.hidden * (call.rows == GIN_EP_ROWS_F8 ? 1 : 2) / 16;
-	}
+	GIN_FN uint32_t pieces() const { return call.pieces; }
+
+	/* The offset of the scales in a row. */
+	GIN_FN uint32_t scalesAt() const { return plan.payload + pieces() * 16; }
 
 	GIN_FN bool ranked() const { return !plain && call.layout == GIN_EP_RANK_MAJOR; }
 
@@ -489,8 +489,16 @@ private:
 	GIN_FN epRowTarget targetOf(uint32_t outer, uint32_t inner) const
 	{
 		return {call.recvX.data + outer * call.recvX.outer + inner * call.recvX.inner,
-			call.recvScales.data + outer * call.recvScales.outer +
-				inner * call.recvScales.inner};
+			call.recvScales.data + outer * call.recvScales.outer + scaleRow(inner)};
+	}
+
+	/* Where the scales of a row begin; in blocks: see GIN_EP_SCALE_BLOCKS. */
+	GIN_FN int64_t scaleRow(uint32_t inner) const
+	{
+		if (bytes && call.scaleKind == GIN_EP_SCALE_BLOCKS)
+			return inner / 128 * call.recvScales.inner + inner % 32 * 16 +
+			       inner / 32 % 4 * 4;
+		return inner * call.recvScales.inner;
 	}
 
 	GIN_FN void keepHeader(ginWord16 head, uint32_t s, uint32_t slot, epRowTarget *to) const
@@ -511,7 +519,6 @@ private:
 	GIN_FN void copyPayload(const char *row, const epRowTarget *to, uint32_t n,
 				const Ahead &ahead) const
 	{
-		const bool f8 = call.rows == GIN_EP_ROWS_F8;
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < pieces(); p += threads()) {
 			const ginWord16 piece = GIN_ON_GPU && p == thread()
@@ -520,16 +527,14 @@ private:
 			for (uint32_t i = 0; i < n; i++)
 				epPieceStore(to[i].x + p * 16, piece);
 		}
-		if (!f8)
-			return;
-		const uint32_t groups = (call.hidden + 127) / 128;
-		const char *scales = row + plan.payload + call.hidden;
-		if (call.scaleKind != GIN_EP_SCALE_UE8M0) {
+		const uint32_t groups = call.scaleCount;
+		const char *scales = row + scalesAt();
+		if (bytes || call.scaleKind != GIN_EP_SCALE_UE8M0) {
 			GIN_NO_UNROLL
-			for (uint32_t g = thread(); g < groups; g += threads())
-				storeWord(to, n, g,
-					  GIN_ON_GPU && g == thread() ? ahead.scale
-								      : epWord32(scales + g * 4));
+			for (uint32_t w = thread(); w < call.scaleWords; w += threads())
+				storeScales(to, n, w,
+					    GIN_ON_GPU && w == thread() ? ahead.scale
+									: epWord32(scales + w * 4));
 			return;
 		}
 		GIN_NO_UNROLL
@@ -542,12 +547,32 @@ private:
 		}
 	}
 
-	GIN_FN void storeWord(const epRowTarget *to, uint32_t n, uint32_t group,
-			      uint32_t word) const
+	/* Word w of the scales of a row. What comes after the last scale becomes 0. */
+	GIN_FN void storeScales(const epRowTarget *to, uint32_t n, uint32_t w, uint32_t word) const
+	{
+		if (bytes && w == call.scaleCount / 4)
+			word &= (1u << call.scaleCount % 4 * 8) - 1;
+		if (bytes && call.byteScales)
+			storeBytes(to, n, w * 4, word);
+		else
+			storeWord(to, n, w, word);
+	}
+
+	/* The scales first to first + 3, as far as they exist. */
+	GIN_FN void storeBytes(const epRowTarget *to, uint32_t n, uint32_t first,
+			       uint32_t word) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t g = first; g < first + 4 && g < call.scaleCount; g++, word >>= 8)
+			for (uint32_t i = 0; i < n; i++)
+				to[i].scales[g * call.recvScales.each] = static_cast<char>(word);
+	}
+
+	GIN_FN void storeWord(const epRowTarget *to, uint32_t n, uint32_t w, uint32_t word) const
 	{
 		for (uint32_t i = 0; i < n; i++)
-			*reinterpret_cast<uint32_t *>(to[i].scales +
-						      group * call.recvScales.group) = word;
+			*reinterpret_cast<uint32_t *>(to[i].scales + w * call.recvScales.each) =
+				word;
 	}
 
 	GIN_FN void clearSources() const
@@ -580,15 +605,14 @@ private:
 	GIN_FN void clearRow(uint32_t outer, uint32_t inner) const
 	{
 		const epRowTarget to = targetOf(outer, inner);
-		const bool f8 = call.rows == GIN_EP_ROWS_F8;
-		const uint32_t each = call.scaleKind == GIN_EP_SCALE_UE8M0 ? 512 : 128;
+		const bool packed = !bytes && call.scaleKind == GIN_EP_SCALE_UE8M0;
+		const uint32_t words = packed ? (call.scaleCount + 3) / 4 : call.scaleWords;
 		GIN_NO_UNROLL
 		for (uint32_t p = thread(); p < pieces(); p += threads())
 			epPieceStore(to.x + p * 16, {{0, 0}});
 		GIN_NO_UNROLL
-		for (uint32_t g = thread(); f8 && g < (call.hidden + each - 1) / each;
-		     g += threads())
-			storeWord(&to, 1, g, 0);
+		for (uint32_t w = thread(); w < words; w += threads())
+			storeScales(&to, 1, w, 0);
 		if (thread() == 0)
 			setToken(outer, inner, EP_NONE);
 	}

@@ -10,8 +10,8 @@
 
 #include "send.cuh"
 
-/* How a row of x becomes a payload. */
-enum epCast { epCastNone, epCastToF8, epCastF8 };
+/* How a row of x becomes a payload. epCastBytes: mxfp8 and nvfp4, given or cast. */
+enum epCast { epCastNone, epCastToF8, epCastF8, epCastBytes };
 
 /* A target of the row that the block is sending. `to` NULL: an empty entry. */
 struct epTarget {
@@ -309,24 +309,31 @@ private:
 
 	GIN_FN void storeScale(const epTarget *to, uint32_t group, float scale) const
 	{
-		const size_t at = plan.payload + call.hidden + group * sizeof(float);
+		storeAt(to, scalesAt() + group * sizeof(float), scale);
+	}
+
+	/* The offset of the scales in a row. */
+	GIN_FN uint32_t scalesAt() const { return plan.payload + pieces() * 16; }
+
+	template <class T> GIN_FN void storeAt(const epTarget *to, size_t at, T value) const
+	{
 		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < mostTargets(); i++)
 			if (to[i].to)
-				*reinterpret_cast<float *>(to[i].to + at) = scale;
+				*reinterpret_cast<T *>(to[i].to + at) = value;
 	}
 
 	GIN_FN const char *rowOf(uint32_t t) const { return call.x.data + t * call.x.inner; }
 
 	/* Pieces of 16 bytes of a payload; a piece that is cast comes from two of x. */
-	GIN_FN uint32_t pieces() const { return call.hidden * (cast == epCastNone ? 2 : 1) / 16; }
+	GIN_FN uint32_t pieces() const { return call.pieces; }
 
 	GIN_FN void loadAhead(uint32_t t, Ahead &ahead) const
 	{
 		const uint32_t p = thread();
 		if (GIN_ON_GPU && epTeam() < call.topk)
 			ahead.weight = weightAt(t * call.topk + epTeam());
-		if (!GIN_ON_GPU || p >= pieces())
+		if (!GIN_ON_GPU || p >= pieces() || (cast == epCastBytes && !call.xIsGiven))
 			return;
 		if (cast == epCastToF8) {
 			loadTwo(rowOf(t), p, ahead);
@@ -348,6 +355,8 @@ private:
 	{
 		if (cast == epCastToF8)
 			castRow(rowOf(t), to, ahead);
+		else if (cast == epCastBytes && !call.xIsGiven)
+			castBytes(rowOf(t), to);
 		else
 			copyRow(t, to, ahead);
 	}
@@ -361,18 +370,34 @@ private:
 			      : GIN_ON_GPU && n == 1 ? ahead.piece[1]
 						     : epPieceLoad(rowOf(t) + p * 16));
 		GIN_NO_UNROLL
-		for (uint32_t g = thread(); cast == epCastF8 && g < (call.hidden + 127) / 128;
-		     g += threads())
+		for (uint32_t g = thread(); cast == epCastF8 && g < call.scaleCount; g += threads())
 			storeScale(to, g, scaleAt(t, g));
+		GIN_NO_UNROLL
+		for (uint32_t w = thread(); cast == epCastBytes && w < call.scaleWords;
+		     w += threads())
+			storeAt(to, scalesAt() + w * 4, scaleBytesAt(t, w * 4));
+	}
+
+	/* The scales first to first + 3 of x, as far as they exist. */
+	GIN_FN uint32_t scaleBytesAt(uint32_t t, uint32_t first) const
+	{
+		const char *row = call.scales.data + t * call.scales.inner;
+		uint32_t word = 0;
+		GIN_NO_UNROLL
+		for (uint32_t b = 0; b < 4 && first + b < call.scaleCount; b++)
+			word |= static_cast<uint32_t>(
+					static_cast<uint8_t>(row[(first + b) * call.scales.each]))
+				<< b * 8;
+		return word;
 	}
 
 	GIN_FN float scaleAt(uint32_t t, uint32_t group) const
 	{
 		const char *row = call.scales.data + t * call.scales.inner;
 		if (!call.xScalesUe8m0)
-			return *reinterpret_cast<const float *>(row + group * call.scales.group);
+			return *reinterpret_cast<const float *>(row + group * call.scales.each);
 		uint32_t word =
-			*reinterpret_cast<const uint32_t *>(row + group / 4 * call.scales.group);
+			*reinterpret_cast<const uint32_t *>(row + group / 4 * call.scales.each);
 		return epFromUe8m0(word >> group % 4 * 8 & 0xff);
 	}
 
@@ -417,6 +442,51 @@ private:
 		for (uint32_t i = 0; i < 4; i++)
 			word[i] = quad(v.pair[2 * i], v.pair[2 * i + 1], factor);
 		return {{word[0] | word[1] << 32, word[2] | word[3] << 32}};
+	}
+
+	/* Each thread casts 32 elements: a scale of mxfp8, two scales of nvfp4. */
+	GIN_FN void castBytes(const char *x, const epTarget *to) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t u = thread(); u < call.hidden / 32; u += threads()) {
+			const Sixteen a = load(x + u * 64), b = load(x + u * 64 + 32);
+			if (call.rows == GIN_EP_ROWS_MXF8)
+				castMx(u, a, b, to);
+			else
+				castNv(u, a, b, to);
+		}
+	}
+
+	GIN_FN void castMx(uint32_t u, const Sixteen &a, const Sixteen &b, const epTarget *to) const
+	{
+		const uint32_t exponent = epMxExponent(largest(b, largest(a, 0.0f)));
+		const float factor = epFromUe8m0(254 - exponent);
+		store(to, plan.payload + u * 32, toF8(a, factor));
+		store(to, plan.payload + u * 32 + 16, toF8(b, factor));
+		storeAt(to, scalesAt() + u, static_cast<uint8_t>(exponent));
+	}
+
+	GIN_FN void castNv(uint32_t u, const Sixteen &a, const Sixteen &b, const epTarget *to) const
+	{
+		const float global = *call.globalScale;
+		const uint32_t first = epNvScale(largest(a, 0.0f), global);
+		const uint32_t second = epNvScale(largest(b, 0.0f), global);
+		store(to, plan.payload + u * 16,
+		      {{toF4(a, epNvFactor(first, global)), toF4(b, epNvFactor(second, global))}});
+		storeAt(to, scalesAt() + u * 2, static_cast<uint16_t>(first | second << 8));
+	}
+
+	/* 16 e2m1, the first in the lowest bits. */
+	GIN_FN static uint64_t toF4(const Sixteen &v, float factor)
+	{
+		uint64_t word = 0;
+		EP_UNROLL
+		for (uint32_t i = 0; i < 8; i++) {
+			const uint64_t pair = epToE2m1(epTimes(epLow(v.pair[i]), factor)) |
+					      epToE2m1(epTimes(epHigh(v.pair[i]), factor)) << 4;
+			word |= pair << i * 8;
+		}
+		return word;
 	}
 
 	/*

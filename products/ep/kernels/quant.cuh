@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quant.cuh - bf16, e4m3 and scales, for GPU threads and host threads, with equal results bit by
- * bit
+ * quant.cuh - bf16, e4m3, e2m1 and scales, for GPU threads and host threads, with equal results
+ * bit by bit
  *
- * A scale belongs to 128 elements. amax is their largest magnitude, at least 1e-4; NaN is ignored.
+ * amax is the largest magnitude of the elements of a scale; NaN is ignored. GIN_EP_ROWS_F8: of 128
+ * elements, at least 1e-4.
  *	GIN_EP_SCALE_F32          scale = amax / 448, an element becomes e4m3(x * (448 / amax))
  *	GIN_EP_SCALE_POW2, UE8M0  scale = 2^ceil(log2(amax / 448)), e4m3(x / scale)
+ * GIN_EP_ROWS_MXF8: of 32 elements. scale = 2^(floor(log2(amax)) - 8), at least 2^-127,
+ * e4m3(x / scale).
+ * GIN_EP_ROWS_NVF4: of 16 elements, and a global scale g. scale = e4m3((amax / 6) * g),
+ * e2m1(x * (g / scale)); 0 where the scale is 0.
  */
 #ifndef GIN_EP_QUANT_CUH
 #define GIN_EP_QUANT_CUH
@@ -181,6 +186,44 @@ GIN_FN uint32_t epToUe8m0(float scale)
 	if (bits <= 0x00400000u) /* 2^-127, which has exponent 0 though it is denormal */
 		return 0;
 	return (bits >> 23) + ((bits & 0x7fffff) != 0);
+}
+
+/* Magnitude bits of an e4m3 that is no NaN, as float. */
+GIN_FN float epFromE4m3(uint32_t e4m3)
+{
+	if (e4m3 < 8)
+		return epTimes(static_cast<float>(e4m3), 0.001953125f); /* multiples of 2^-9 */
+	return epFloatOf((e4m3 << 20) + (120u << 23));
+}
+
+/*
+ * e2m1: 0, 0.5, 1, 1.5, 2, 3, 4 and 6, to nearest, ties to even, at most 6. NaN becomes 6, as the
+ * conversion of newer GPUs makes it.
+ */
+GIN_FN uint32_t epToE2m1(float value)
+{
+	const float size = epMagnitude(value);
+	const uint32_t sign = size != size ? 0 : epBitsOf(value) >> 31;
+	return sign << 3 | (!(size <= 0.25f) + !(size < 0.75f) + !(size <= 1.25f) +
+			    !(size < 1.75f) + !(size <= 2.5f) + !(size < 3.5f) + !(size <= 5.0f));
+}
+
+/* The exponent of the scale of 32 mxfp8 elements: 8 is the exponent of e4m3's largest binade. */
+GIN_FN uint32_t epMxExponent(float amax)
+{
+	const uint32_t exponent = epBitsOf(amax) >> 23;
+	return exponent < 8 ? 0 : exponent - 8;
+}
+
+/* The scale of 16 nvfp4 elements as e4m3, at most 448. */
+GIN_FN uint32_t epNvScale(float amax, float global)
+{
+	return epToE4m3(epTimes(epDivide(amax, 6.0f), global));
+}
+
+GIN_FN float epNvFactor(uint32_t scale, float global)
+{
+	return scale ? epDivide(global, epFromE4m3(scale)) : 0.0f;
 }
 
 /* A scale, and the factor by which elements are multiplied. */

@@ -14,14 +14,20 @@
 	X(DirectBf16, dispatch, EpPhases<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>>)  \
 	X(DirectToF8, dispatch, EpPhases<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>>)  \
 	X(DirectF8, dispatch, EpPhases<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>>)      \
+	X(DirectBytes, dispatch,                                                                   \
+	  EpPhases<EpDispatchSend<true, epCastBytes>, EpDispatchRecv<true, true>>)                 \
 	X(PlainBf16, dispatch,                                                                     \
 	  EpBoth<EpDispatchSend<true, epCastNone>, EpDispatchRecv<true>, true>)                    \
 	X(PlainToF8, dispatch,                                                                     \
 	  EpBoth<EpDispatchSend<true, epCastToF8>, EpDispatchRecv<true>, true>)                    \
 	X(PlainF8, dispatch, EpBoth<EpDispatchSend<true, epCastF8>, EpDispatchRecv<true>, true>)   \
+	X(PlainBytes, dispatch,                                                                    \
+	  EpBoth<EpDispatchSend<true, epCastBytes>, EpDispatchRecv<true, true>, true>)             \
 	X(MixedBf16, dispatch, EpPhases<EpDispatchSend<false, epCastNone>, EpDispatchRecv<false>>) \
 	X(MixedToF8, dispatch, EpPhases<EpDispatchSend<false, epCastToF8>, EpDispatchRecv<false>>) \
 	X(MixedF8, dispatch, EpPhases<EpDispatchSend<false, epCastF8>, EpDispatchRecv<false>>)     \
+	X(MixedBytes, dispatch,                                                                    \
+	  EpPhases<EpDispatchSend<false, epCastBytes>, EpDispatchRecv<false, true>>)               \
 	X(DirectRank, combine, EpCombine<true, GIN_EP_REDUCE_RANK>)                                \
 	X(DirectNone, combine, EpCombine<true, GIN_EP_REDUCE_NONE>)                                \
 	X(BothRank, combine, EpCombineBoth<GIN_EP_REDUCE_RANK>)                                    \

@@ -101,9 +101,8 @@ static ginResult_t checkMode(ginEpConfig_t *c, uint32_t nRanks)
 
 static ginResult_t checkChoices(const ginEpConfig_t *c)
 {
-	if (!c->rowTypes || c->rowTypes & ~(GIN_EP_ROWS_BF16 | GIN_EP_ROWS_F8))
-		return BAD("rowTypes is %u, must be GIN_EP_ROWS_BF16, GIN_EP_ROWS_F8 or both",
-			   c->rowTypes);
+	if (!c->rowTypes || c->rowTypes & ~GIN_EP_ROWS_ALL)
+		return BAD("rowTypes is %u, must be the sum of GIN_EP_ROWS_ values", c->rowTypes);
 	if (c->reduce != GIN_EP_REDUCE_RANK && c->reduce != GIN_EP_REDUCE_NONE)
 		return BAD("reduce is %u, must be GIN_EP_REDUCE_RANK or GIN_EP_REDUCE_NONE",
 			   c->reduce);
@@ -207,21 +206,78 @@ ginResult_t epNeedRows(const char *name, const ginEpTensor_t *t, int type, int n
 	return ginSuccess;
 }
 
-static ginResult_t needScales(const char *name, const ginEpTensor_t *t, int nDims,
-			      const int64_t *size, uint32_t hidden, struct epScalesOf *scales)
+/* The type of a tensor of which only bytes are moved: any of one byte. */
+static int byteType(const ginEpTensor_t *t)
 {
-	int ue8m0 = t->type == ginEpUe8m0x4;
+	return epElementBytes(t->type) == 1 ? t->type : ginEpU8;
+}
+
+/* [..][scales of a row] of the call's rows, with any strides. */
+static ginResult_t needScales(const char *name, const ginEpTensor_t *t, int nDims,
+			      const int64_t *size, const struct epCallArgs *call,
+			      struct epScalesOf *scales)
+{
+	int bytes = call->byteScales ? 1 : 4, ue8m0 = t->type == ginEpUe8m0x4;
+	int type = bytes == 1 ? byteType(t) : ue8m0 ? ginEpUe8m0x4 : ginEpF32;
 	int64_t full[3] = {0};
 	ginResult_t result;
 
 	memcpy(full, size, (size_t)(nDims - 1) * sizeof(*full));
-	full[nDims - 1] = ue8m0 ? (hidden + 511) / 512 : (hidden + 127) / 128;
-	if ((result = epNeed(name, t, ue8m0 ? ginEpUe8m0x4 : ginEpF32, nDims, full)))
+	full[nDims - 1] = type == ginEpUe8m0x4 ? (call->scaleCount + 3) / 4 : call->scaleCount;
+	if ((result = epNeed(name, t, type, nDims, full)))
 		return result;
 	scales->data = t->data;
-	scales->outer = nDims == 3 ? t->stride[0] * 4 : 0;
-	scales->inner = t->stride[nDims - 2] * 4;
-	scales->group = t->stride[nDims - 1] * 4;
+	scales->outer = nDims == 3 ? t->stride[0] * bytes : 0;
+	scales->inner = t->stride[nDims - 2] * bytes;
+	scales->each = t->stride[nDims - 1] * bytes;
+	return ginSuccess;
+}
+
+/* recvScales of one byte in blocks of 128 rows and 4 scales: 512 bytes. */
+static ginResult_t needBlocks(const char *name, const ginEpTensor_t *t, const int64_t *size,
+			      const struct epCallArgs *call, struct epScalesOf *scales)
+{
+	int64_t words = (call->scaleCount + 3) / 4, rows = (size[1] + 127) / 128 * 128;
+	int64_t full[3] = {size[0], rows, words * 4};
+	ginResult_t result = epNeedPacked(name, t, byteType(t), 3, full, 0);
+
+	if (result)
+		return result;
+	if ((uintptr_t)t->data % 4)
+		return BAD("%s is not aligned to 4 bytes", name);
+	*scales = (struct epScalesOf){t->data, rows * words * 4, words * 512, 512};
+	return ginSuccess;
+}
+
+/* Can scales of one byte be stored four at a time? */
+static int inWords(const struct epScalesOf *s, uint32_t count)
+{
+	return s->each == 1 && count % 4 == 0 && s->outer % 4 == 0 && s->inner % 4 == 0 &&
+	       (uintptr_t)s->data % 4 == 0;
+}
+
+static ginResult_t needRecvScales(const ginEpDispatchArgs_t *in, const int64_t *size,
+				  struct epCallArgs *call)
+{
+	const ginEpTensor_t *t = &in->recvScales;
+	int ue8m0 = in->scaleKind == GIN_EP_SCALE_UE8M0;
+	ginResult_t result;
+
+	if (!call->scaleCount)
+		return ginSuccess;
+	if (!call->byteScales && t->data && (t->type == ginEpUe8m0x4) != ue8m0)
+		return BAD(
+			"recvScales must be ginEpUe8m0x4 with GIN_EP_SCALE_UE8M0, else ginEpF32");
+	if (in->scaleKind == GIN_EP_SCALE_BLOCKS) {
+		call->byteScales = 0;
+		return needBlocks("recvScales", t, size, call, &call->recvScales);
+	}
+	if ((result = needScales("recvScales", t, 3, size, call, &call->recvScales)))
+		return result;
+	if (call->byteScales && inWords(&call->recvScales, call->scaleCount)) {
+		call->byteScales = 0;
+		call->recvScales.each = 4;
+	}
 	return ginSuccess;
 }
 
@@ -283,22 +339,50 @@ static ginResult_t checkTokens(ginEp_t ep, const char *name, int64_t tokens)
 		   (long long)tokens, ep->config.maxTokens);
 }
 
+/* The type of quantised rows. */
+static int typeOf(const ginEpDispatchArgs_t *in, const ginEpTensor_t *t)
+{
+	return in->rows == GIN_EP_ROWS_NVF4 ? byteType(t) : ginEpF8E4m3;
+}
+
+/* One f32 in the device's memory, of any dimensions. */
+static ginResult_t needGlobalScale(const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	const ginEpTensor_t *t = &in->xGlobalScale;
+	int64_t count = 1;
+
+	if (!t->data)
+		return BAD("xGlobalScale is missing: GIN_EP_ROWS_NVF4 of bf16 x needs 448 * 6 / "
+			   "the largest magnitude of x");
+	for (int i = 0; i < t->nDims && i < 4; i++)
+		count *= t->size[i];
+	if (t->type != ginEpF32 || count != 1)
+		return BAD("xGlobalScale has %lld elements of type %d, must be one float: all "
+			   "experts share a global scale",
+			   (long long)count, t->type);
+	call->globalScale = t->data;
+	return ginSuccess;
+}
+
 static ginResult_t checkX(const ginEpDispatchArgs_t *in, struct epCallArgs *call)
 {
+	int given = epElementBytes(in->x.type) == 1, type = typeOf(in, &in->x);
 	int64_t size[2] = {call->tokens, call->hidden};
-	int f8 = in->x.type == ginEpF8E4m3;
 	ginResult_t result;
 
 	if (!call->tokens)
 		return ginSuccess;
-	if ((result = epNeedRows("x", &in->x, f8 ? ginEpF8E4m3 : ginEpBf16, 2, size, &call->x)))
+	if (given && in->rows == GIN_EP_ROWS_BF16)
+		return BAD("x is e4m3 or bytes, rows must be GIN_EP_ROWS_F8, _MXF8 or _NVF4");
+	if (given)
+		size[1] = call->pieces * 16;
+	if ((result = epNeedRows("x", &in->x, given ? type : ginEpBf16, 2, size, &call->x)))
 		return result;
-	if (f8 && in->rows != GIN_EP_ROWS_F8)
-		return BAD("x is e4m3, rows must be GIN_EP_ROWS_F8");
-	call->xIsF8 = f8;
+	call->xIsGiven = given;
 	call->xScalesUe8m0 = in->scales.type == ginEpUe8m0x4;
-	return f8 ? needScales("scales", &in->scales, 2, size, call->hidden, &call->scales)
-		  : ginSuccess;
+	if (given)
+		return needScales("scales", &in->scales, 2, size, call, &call->scales);
+	return in->rows == GIN_EP_ROWS_NVF4 ? needGlobalScale(in, call) : ginSuccess;
 }
 
 static ginResult_t checkSend(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
@@ -346,11 +430,11 @@ static ginResult_t checkReports(ginEp_t ep, const ginEpDispatchArgs_t *in, struc
 static ginResult_t checkRecv(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
 {
 	const struct epPlan *p = &ep->args.plan;
-	int ranked = call->layout == GIN_EP_RANK_MAJOR, f8 = in->rows == GIN_EP_ROWS_F8;
+	int ranked = call->layout == GIN_EP_RANK_MAJOR;
+	int type = call->scaleCount ? typeOf(in, &in->recvX) : ginEpBf16;
 	int64_t rows = (int64_t)p->nRanks * p->maxTokens;
 	int64_t size[3] = {ranked ? p->nRanks : p->localExperts, ranked ? p->maxTokens : rows,
-			   call->hidden};
-	int ue8m0 = in->scaleKind == GIN_EP_SCALE_UE8M0;
+			   call->scaleCount ? call->pieces * 16 : call->hidden};
 	ginResult_t result;
 
 	if (!call->topk)
@@ -360,15 +444,9 @@ static ginResult_t checkRecv(ginEp_t ep, const ginEpDispatchArgs_t *in, struct e
 		return result;
 	if (!size[0])
 		return ginSuccess; /* a rank without experts */
-	if ((result = epNeedRows("recvX", &in->recvX, f8 ? ginEpF8E4m3 : ginEpBf16, 3, size,
-				 &call->recvX)))
+	if ((result = epNeedRows("recvX", &in->recvX, type, 3, size, &call->recvX)))
 		return result;
-	if (f8 && in->recvScales.data && (in->recvScales.type == ginEpUe8m0x4) != ue8m0)
-		return BAD(
-			"recvScales must be ginEpUe8m0x4 with GIN_EP_SCALE_UE8M0, else ginEpF32");
-	return f8 ? needScales("recvScales", &in->recvScales, 3, size, call->hidden,
-			       &call->recvScales)
-		  : ginSuccess;
+	return needRecvScales(in, size, call);
 }
 
 /* The last size of a tensor; -1: it is left out. */
@@ -387,28 +465,59 @@ static int64_t hiddenOf(ginEp_t ep, uint32_t given, int64_t sent, int64_t receiv
 	return received >= 0 ? received : ep->config.hidden;
 }
 
+/* Elements of a row of x or recvX; two are in a byte of nvfp4. */
+static int64_t elementsOf(const ginEpDispatchArgs_t *in, const ginEpTensor_t *t, int nDims)
+{
+	int64_t size = lastSize(t, nDims);
+	int packed = in->rows == GIN_EP_ROWS_NVF4 && t->type != ginEpBf16;
+
+	return packed && size > 0 ? 2 * size : size;
+}
+
+/* The kind of rows and of scales. */
+static ginResult_t checkRows(ginEp_t ep, const ginEpDispatchArgs_t *in, struct epCallArgs *call)
+{
+	int bytes = in->rows == GIN_EP_ROWS_MXF8 || in->rows == GIN_EP_ROWS_NVF4;
+
+	if (!in->rows || in->rows & (in->rows - 1) || !(in->rows & ep->config.rowTypes))
+		return BAD("rows is %u, must be one of rowTypes = %u of the configuration",
+			   in->rows, ep->config.rowTypes);
+	if (!bytes && in->scaleKind > GIN_EP_SCALE_UE8M0)
+		return BAD("scaleKind is %u, must be GIN_EP_SCALE_F32, _POW2 or _UE8M0",
+			   in->scaleKind);
+	if (bytes && in->scaleKind != GIN_EP_SCALE_STRIDED && in->scaleKind != GIN_EP_SCALE_BLOCKS)
+		return BAD("scaleKind is %u, must be GIN_EP_SCALE_STRIDED or _BLOCKS with rows "
+			   "GIN_EP_ROWS_MXF8 or GIN_EP_ROWS_NVF4",
+			   in->scaleKind);
+	if (bytes && call->hidden % 32)
+		return BAD("hidden is %u, must be a multiple of 32 with rows GIN_EP_ROWS_MXF8 or "
+			   "GIN_EP_ROWS_NVF4",
+			   call->hidden);
+	struct epFormat f = epFormatOf(in->rows, call->hidden);
+	call->rows = in->rows;
+	call->scaleKind = in->scaleKind;
+	call->pieces = f.bytes / 16;
+	call->scaleCount = f.scales;
+	call->scaleWords = (f.scales * f.scaleBytes + 3) / 4;
+	call->byteScales = bytes;
+	return ginSuccess;
+}
+
 ginResult_t epCheckDispatch(ginEp_t ep, const ginEpDispatchArgs_t *given, struct epCallArgs *call)
 {
+	const size_t first = offsetof(ginEpDispatchArgs_t, xGlobalScale); /* the size of 0.1.0 */
 	ginEpDispatchArgs_t own = GIN_EP_DISPATCH_ARGS_INIT, *in = &own;
 	ginResult_t result;
 
-	if ((result = epTakeStruct("args", "GIN_EP_DISPATCH_ARGS_INIT", given, sizeof(own), in,
+	if ((result = epTakeStruct("args", "GIN_EP_DISPATCH_ARGS_INIT", given, first, in,
 				   sizeof(own))))
 		return result;
 	memset(call, 0, sizeof(*call));
-	int64_t sent = in->phase & GIN_EP_SEND ? lastSize(&in->x, 2) : -1;
-	int64_t hidden = hiddenOf(ep, in->hidden, sent, lastSize(&in->recvX, 3));
-	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hidden, call)))
+	int64_t sent = in->phase & GIN_EP_SEND ? elementsOf(in, &in->x, 2) : -1;
+	int64_t hidden = hiddenOf(ep, in->hidden, sent, elementsOf(in, &in->recvX, 3));
+	if ((result = checkCall(ep, in->mode, in->phase, in->layout, in->handle, hidden, call)) ||
+	    (result = checkRows(ep, in, call)))
 		return result;
-	if ((in->rows != GIN_EP_ROWS_BF16 && in->rows != GIN_EP_ROWS_F8) ||
-	    !(in->rows & ep->config.rowTypes))
-		return BAD("rows is %u, must be one of rowTypes = %u of the configuration",
-			   in->rows, ep->config.rowTypes);
-	if (in->scaleKind > GIN_EP_SCALE_UE8M0)
-		return BAD("scaleKind is %u, must be GIN_EP_SCALE_F32, _POW2 or _UE8M0",
-			   in->scaleKind);
-	call->rows = in->rows;
-	call->scaleKind = in->scaleKind;
 	if (in->phase & GIN_EP_SEND && (result = checkSend(ep, in, call)))
 		return result;
 	return in->phase & GIN_EP_RECV ? checkRecv(ep, in, call) : ginSuccess;

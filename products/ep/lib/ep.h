@@ -82,6 +82,13 @@ ginResult_t epTakeStruct(const char *name, const char *init, const void *in, siz
 
 /* check.c: a tensor as a call needs it. */
 int epElementBytes(int32_t type);
+
+/* layout.c: the bytes and scales of a row of `hidden` elements, of one type of rows. */
+struct epFormat {
+	uint32_t bytes, scales, scaleBytes; /* scaleBytes: of one scale */
+};
+
+struct epFormat epFormatOf(uint32_t rows, uint32_t hidden);
 ginResult_t epNeed(const char *name, const ginEpTensor_t *t, int type, int nDims,
 		   const int64_t *size);
 ginResult_t epNeedPacked(const char *name, const ginEpTensor_t *t, int type, int nDims,

@@ -163,7 +163,7 @@ static uint32_t dispatchVariant(ginEp_t ep, const struct epCallArgs *call)
 
 	if (call->rows == GIN_EP_ROWS_BF16)
 		return first;
-	return first + (call->xIsF8 ? 2 : 1);
+	return first + (call->rows != GIN_EP_ROWS_F8 ? 3 : call->xIsGiven ? 2 : 1);
 }
 
 /* The send; call->phase: and the receive, in one kernel. */

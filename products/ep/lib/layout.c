@@ -32,11 +32,37 @@ static uint32_t inverseOf(uint32_t by)
 	return by ? (uint32_t)(((1ull << 31) + by - 1) / by) : 0;
 }
 
+struct epFormat epFormatOf(uint32_t rows, uint32_t hidden)
+{
+	switch (rows) {
+	case GIN_EP_ROWS_F8:
+		return (struct epFormat){hidden, (hidden + 127) / 128, 4};
+	case GIN_EP_ROWS_MXF8:
+		return (struct epFormat){hidden, (hidden + 31) / 32, 1};
+	case GIN_EP_ROWS_NVF4:
+		return (struct epFormat){hidden / 2, hidden / 16, 1};
+	default:
+		return (struct epFormat){hidden * 2, 0, 0};
+	}
+}
+
+/* The most bytes of a row with its scales. */
+static uint32_t mostBytes(const ginEpConfig_t *config)
+{
+	uint32_t most = 0;
+
+	for (uint32_t rows = 1; rows <= config->rowTypes; rows *= 2) {
+		struct epFormat f = epFormatOf(rows, config->hidden);
+		uint32_t bytes = f.bytes + (f.scales * f.scaleBytes + 3) / 4 * 4;
+
+		if (rows & config->rowTypes && bytes > most)
+			most = bytes;
+	}
+	return most;
+}
+
 static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct epPlan *plan)
 {
-	uint32_t scales = (config->hidden + 127) / 128 * 4;
-	uint32_t bf16 = config->rowTypes & GIN_EP_ROWS_BF16 ? config->hidden * 2 : 0;
-	uint32_t f8 = config->rowTypes & GIN_EP_ROWS_F8 ? config->hidden + scales : 0;
 	uint32_t fewest = config->topk < plan->nRanks ? config->topk : plan->nRanks;
 
 	plan->experts = config->experts;
@@ -58,7 +84,7 @@ static void numbers(const ginEpConfig_t *config, const uint32_t *first, struct e
 	plan->timeout = config->timeout;
 	plan->payload =
 		(uint32_t)align(sizeof(struct epHeader) + config->topk * sizeof(struct epItem), 16);
-	plan->rowBytes = (uint32_t)align(plan->payload + (bf16 > f8 ? bf16 : f8), 16);
+	plan->rowBytes = (uint32_t)align(plan->payload + mostBytes(config), 16);
 	plan->partBytes = config->hidden * 2;
 	plan->received = (uint32_t)align(
 		sizeof(struct epReceived) + config->topk * sizeof(struct epAnswer), 16);

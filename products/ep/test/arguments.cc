@@ -38,7 +38,7 @@ static const struct {
 	{[](ginEpConfig_t &c) { c.hidden = 72; }, ginErrorInvalidArgument, "multiple of 16"},
 	{[](ginEpConfig_t &c) { c.hidden = 0; }, ginErrorInvalidArgument, "hidden is 0"},
 	{[](ginEpConfig_t &c) { c.maxTokens = 0; }, ginErrorInvalidArgument, "maxTokens is 0"},
-	{[](ginEpConfig_t &c) { c.rowTypes = 4; }, ginErrorInvalidArgument, "rowTypes is 4"},
+	{[](ginEpConfig_t &c) { c.rowTypes = 16; }, ginErrorInvalidArgument, "rowTypes is 16"},
 	{[](ginEpConfig_t &c) { c.reduce = 0; }, ginErrorInvalidArgument, "reduce is 0"},
 	{[](ginEpConfig_t &c) { c.onLost = 2; }, ginErrorInvalidArgument, "onLost is 2"},
 	{[](ginEpConfig_t &c) { c.sendBuffer = 2; }, ginErrorInvalidArgument, "sendBuffer is 2"},
@@ -185,6 +185,48 @@ static void dispatches(Batch &batch, ginEp_t ep)
 			 a.recvScales.type = ginEpUe8m0x4;
 		 },
 		 ginErrorInvalidArgument, "recvScales must be ginEpUe8m0x4 with"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_MXF8;
+			 a.hidden = 48;
+		 },
+		 ginErrorInvalidArgument, "hidden is 48, must be a multiple of 32 with rows"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_NVF4;
+			 a.hidden = 16;
+		 },
+		 ginErrorInvalidArgument, "hidden is 16, must be a multiple of 32 with rows"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_MXF8;
+			 a.scaleKind = GIN_EP_SCALE_UE8M0;
+		 },
+		 ginErrorInvalidArgument, "scaleKind is 2, must be GIN_EP_SCALE_STRIDED"},
+		{[](ginEpDispatchArgs_t &a) { a.rows = GIN_EP_ROWS_NVF4; }, ginErrorInvalidArgument,
+		 "xGlobalScale is missing"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_NVF4;
+			 a.xGlobalScale = a.topkWeights;
+		 },
+		 ginErrorInvalidArgument, "must be one float"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_NVF4;
+			 a.hidden = 64;
+			 a.x.type = ginEpU8;
+			 a.x.size[1] = 16;
+		 },
+		 ginErrorInvalidArgument, "x.size[1] is 16, must be at least 32"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_MXF8;
+			 a.x.type = ginEpF8E4m3;
+			 a.scales = a.topkWeights;
+		 },
+		 ginErrorInvalidArgument, "scales has elements of type 1, must be 6"},
+		{[](ginEpDispatchArgs_t &a) {
+			 a.rows = GIN_EP_ROWS_MXF8;
+			 a.scaleKind = GIN_EP_SCALE_BLOCKS;
+			 a.recvX.type = ginEpF8E4m3;
+			 a.recvScales = a.recvX;
+		 },
+		 ginErrorInvalidArgument, "recvScales.size"},
 	};
 	for (const auto &one : wrong) {
 		ginEpDispatchArgs_t args = batch.dispatch;

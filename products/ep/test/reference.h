@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include <algorithm>
 #include <vector>
 
 /* Bits without a pattern, from four numbers. */
@@ -74,6 +75,28 @@ inline uint8_t roundToE4m3(float value)
 	return sign | static_cast<uint8_t>((e + 7) << 3 | (static_cast<int>(steps) - 8));
 }
 
+/* The value of an e4m3 magnitude that is no NaN. */
+inline float valueOfE4m3(uint8_t code)
+{
+	const int exponent = code >> 3, mantissa = code & 7;
+	return exponent ? ldexpf(8.0f + static_cast<float>(mantissa), exponent - 10)
+			: ldexpf(static_cast<float>(mantissa), -9);
+}
+
+/* The nearest of eight values; of two that are equally near, the one with the even code. */
+inline uint8_t roundToE2m1(float value)
+{
+	static const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+	const double a = fabs(static_cast<double>(value));
+	uint8_t best = 0;
+	for (uint8_t i = 1; i < 8; i++) {
+		const double near = fabs(a - values[i]), before = fabs(a - values[best]);
+		if (near < before || (near == before && i % 2 == 0))
+			best = i;
+	}
+	return signbit(value) ? best | 8 : best;
+}
+
 /* The scale of a group, and the factor of its elements. */
 inline float scaleOf(float amax, bool pow2, float *factor)
 {
@@ -98,6 +121,28 @@ struct Round {
 	bool weighted, wide; /* wide: int64 indices */
 	int route;	     /* 0: random with -1, 1: all to rank 0, 2: none */
 	bool edges = false;  /* scales of given e4m3: the exponents of UE8M0 at both ends */
+
+	static constexpr float GLOBAL = 42.0f; /* the global scale of nvfp4; x is below 64 */
+
+	/* mxfp8 or nvfp4? */
+	bool isBytes() const { return rows == GIN_EP_ROWS_MXF8 || rows == GIN_EP_ROWS_NVF4; }
+
+	/* Bytes of a row that arrives. */
+	uint32_t rowBytes() const
+	{
+		return rows == GIN_EP_ROWS_BF16 ? hidden * 2
+						: hidden / (rows == GIN_EP_ROWS_NVF4 ? 2 : 1);
+	}
+
+	/* Elements of a row of recvScales. */
+	uint32_t scaleCount() const
+	{
+		const uint32_t each = rows == GIN_EP_ROWS_MXF8		? 32
+				      : rows == GIN_EP_ROWS_NVF4	? 16
+				      : scaleKind == GIN_EP_SCALE_UE8M0 ? 512
+									: 128;
+		return rows == GIN_EP_ROWS_BF16 ? 0 : (hidden + each - 1) / each;
+	}
 
 	uint32_t rankOf(uint32_t expert) const
 	{
@@ -155,11 +200,39 @@ struct Round {
 	}
 };
 
-/* A row as it arrives: payload bytes and float scales. */
+/* A row as it arrives: payload bytes and scales: floats, or bytes of mxfp8 and nvfp4. */
 struct Wire {
 	std::vector<uint8_t> payload;
 	std::vector<float> scales;
+	std::vector<uint8_t> bytes;
 };
+
+/* 32 elements of mxfp8. */
+inline void addMx(const uint16_t *x, Wire &wire)
+{
+	float amax = 0;
+	for (uint32_t h = 0; h < 32; h++)
+		amax = fmaxf(amax, fabsf(floatOf(x[h])));
+	const int least = -127, e = amax > 0 ? std::max(ilogbf(amax) - 8, least) : least;
+	wire.bytes.push_back(static_cast<uint8_t>(e + 127));
+	for (uint32_t h = 0; h < 32; h++)
+		wire.payload.push_back(roundToE4m3(ldexpf(floatOf(x[h]), -e)));
+}
+
+/* 16 elements of nvfp4. */
+inline void addNv(const uint16_t *x, Wire &wire)
+{
+	float amax = 0;
+	for (uint32_t h = 0; h < 16; h++)
+		amax = fmaxf(amax, fabsf(floatOf(x[h])));
+	const uint8_t scale = roundToE4m3(amax / 6.0f * Round::GLOBAL);
+	const float factor = scale ? Round::GLOBAL / valueOfE4m3(scale) : 0.0f;
+	wire.bytes.push_back(scale);
+	for (uint32_t h = 0; h < 16; h += 2)
+		wire.payload.push_back(
+			static_cast<uint8_t>(roundToE2m1(floatOf(x[h]) * factor) |
+					     roundToE2m1(floatOf(x[h + 1]) * factor) << 4));
+}
 
 /* 2^-127, 2^127, 2^-126, 2^126, ... */
 inline float edgeScale(uint32_t number)
@@ -177,7 +250,14 @@ inline Wire wireOf(const Round &round, uint32_t rank, uint32_t token)
 		memcpy(wire.payload.data(), x.data(), x.size() * 2);
 		return wire;
 	}
-	for (uint32_t g = 0; g < (round.hidden + 127) / 128; g++) {
+	for (uint32_t h = 0; round.isBytes() && h < round.hidden;
+	     h += round.rows == GIN_EP_ROWS_MXF8 ? 32 : 16)
+		(round.rows == GIN_EP_ROWS_MXF8 ? addMx : addNv)(&x[h], wire);
+	for (uint8_t &byte : wire.bytes)
+		if (round.edges) /* any bytes */
+			byte = static_cast<uint8_t>(
+				mix(round.seed, rank, token, &byte - &wire.bytes[0]));
+	for (uint32_t g = 0; !round.isBytes() && g < (round.hidden + 127) / 128; g++) {
 		uint32_t end = g * 128 + 128 < round.hidden ? g * 128 + 128 : round.hidden;
 		float amax = 1e-4f, factor;
 		for (uint32_t h = g * 128; h < end; h++)
@@ -196,14 +276,28 @@ inline std::vector<uint32_t> scaleWords(const Round &round, const Wire &wire)
 {
 	std::vector<uint32_t> words;
 	if (round.scaleKind != GIN_EP_SCALE_UE8M0) {
-		words.resize(wire.scales.size());
-		memcpy(words.data(), wire.scales.data(), words.size() * 4);
+		for (const float &scale : wire.scales) {
+			words.emplace_back();
+			memcpy(&words.back(), &scale, sizeof(scale));
+		}
 		return words;
 	}
 	words.resize((wire.scales.size() + 3) / 4);
 	for (size_t g = 0; g < wire.scales.size(); g++)
 		words[g / 4] |= static_cast<uint32_t>(ilogbf(wire.scales[g]) + 127) << g % 4 * 8;
 	return words;
+}
+
+/* The bytes of a row's scales, in the order of recvScales' last dimension. */
+inline std::vector<uint8_t> scaleBytes(const Round &round, const Wire &wire)
+{
+	if (round.isBytes())
+		return wire.bytes;
+	const std::vector<uint32_t> words = scaleWords(round, wire);
+	std::vector<uint8_t> bytes(words.size() * 4);
+	if (!words.empty())
+		memcpy(bytes.data(), words.data(), bytes.size());
+	return bytes;
 }
 
 /* The sum that a token gets, as bf16. */

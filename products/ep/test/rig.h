@@ -194,10 +194,12 @@ template <class T> void compare(const char *what, const Rank &r, const Round &ro
 struct Batch {
 	Rank &r;
 	const Round round;
-	uint32_t me, T, L, M, outer, inner, scaleWordsOf;
-	bool ranked, f8;
-	Memory x, idx, weights, handle, recvX, recvScales, recvCount, srcInfo, range, stats, cost,
-		topk, topkWeights, y, out;
+	uint32_t me, T, L, M, outer, inner;
+	bool ranked;
+	uint32_t scaleCount, scaleSize; /* of a row; bytes of a scale */
+	size_t scaleRoom;		/* bytes of recvScales of one expert or rank */
+	Memory x, idx, weights, handle, recvX, recvScales, globalScale, recvCount, srcInfo, range,
+		stats, cost, topk, topkWeights, y, out;
 	ginEpDispatchArgs_t dispatch;
 	ginEpCombineArgs_t combine;
 	std::vector<bool> gone;	 /* ranks whose rows are missing */
@@ -208,13 +210,13 @@ struct Batch {
 	      L(round.first[me + 1] - round.first[me]), M(round.maxTokens),
 	      outer(round.layout == GIN_EP_RANK_MAJOR ? round.ranks : L),
 	      inner(round.layout == GIN_EP_RANK_MAJOR ? M : round.ranks * M),
-	      scaleWordsOf(round.scaleKind == GIN_EP_SCALE_UE8M0 ? (round.hidden + 511) / 512
-								 : (round.hidden + 127) / 128),
-	      ranked(round.layout == GIN_EP_RANK_MAJOR), f8(round.rows == GIN_EP_ROWS_F8),
+	      ranked(round.layout == GIN_EP_RANK_MAJOR), scaleCount(round.scaleCount()),
+	      scaleSize(round.isBytes() ? 1 : 4),
+	      scaleRoom(size_t{scaleRows()} * scaleColumns() * scaleSize),
 	      x(rank, T * round.hidden * 2ull), idx(rank, T * round.topk * 8ull),
 	      weights(rank, T * round.topk * 4ull), handle(rank, handleBytes),
-	      recvX(rank, size_t{outer} * inner * round.hidden * (f8 ? 1 : 2)),
-	      recvScales(rank, f8 ? size_t{outer} * inner * scaleWordsOf * 4 : 0),
+	      recvX(rank, size_t{outer} * inner * round.rowBytes()),
+	      recvScales(rank, outer * scaleRoom), globalScale(rank, sizeof(float)),
 	      recvCount(rank, outer * 4ull), srcInfo(rank, size_t{outer} * inner * 4),
 	      range(rank, L * round.ranks * 8ull), stats(rank, L * 4ull),
 	      cost(rank, round.ranks * 8ull), topk(rank, round.ranks * M * round.topk * 4ull),
@@ -245,6 +247,7 @@ struct Batch {
 		}
 		x.write(rows);
 		weights.write(w);
+		globalScale.write(std::vector<float>{Round::GLOBAL});
 		if (round.wide)
 			idx.write(wide);
 		else
@@ -264,15 +267,43 @@ struct Batch {
 		return round.weighted ? tensor(weights, ginEpF32, {T, round.topk}) : none;
 	}
 
-	/* Column-major in the last two dimensions, as DeepEP has it. */
+	bool inBlocks() const { return round.scaleKind == GIN_EP_SCALE_BLOCKS; }
+	uint32_t scaleRows() const { return inBlocks() ? (inner + 127) / 128 * 128 : inner; }
+	uint32_t scaleColumns() const { return inBlocks() ? (scaleCount + 3) / 4 * 4 : scaleCount; }
+
+	/* Scales of one byte are row-major in some rounds. */
+	bool inRows() const { return scaleSize == 1 && (inBlocks() || round.seed % 2); }
+
+	/* Where a scale is. */
+	size_t scaleAt(uint32_t o, uint32_t i, uint32_t s) const
+	{
+		const size_t block = size_t{i / 128} * scaleColumns() / 4 + s / 4;
+		if (inBlocks())
+			return o * scaleRoom + block * 512 + i % 32 * 16 + i % 128 / 32 * 4 + s % 4;
+		return o * scaleRoom +
+		       (inRows() ? size_t{i} * scaleCount + s : size_t{s} * inner + i) * scaleSize;
+	}
+
+	/* Column-major in the last two dimensions, as DeepEP has it, or row-major. */
 	ginEpTensor_t scales() const
 	{
-		ginEpTensor_t t = tensor(
-			recvScales, round.scaleKind == GIN_EP_SCALE_UE8M0 ? ginEpUe8m0x4 : ginEpF32,
-			{outer, inner, scaleWordsOf});
+		const int type = scaleSize == 1				 ? ginEpU8
+				 : round.scaleKind == GIN_EP_SCALE_UE8M0 ? ginEpUe8m0x4
+									 : ginEpF32;
+		ginEpTensor_t t = tensor(recvScales, type, {outer, scaleRows(), scaleColumns()});
+		if (inRows())
+			return t;
 		t.stride[1] = 1;
 		t.stride[2] = inner;
 		return t;
+	}
+
+	/* The type of recvX. */
+	int rowType() const
+	{
+		return round.rows == GIN_EP_ROWS_BF16	? ginEpBf16
+		       : round.rows == GIN_EP_ROWS_NVF4 ? ginEpU8
+							: ginEpF8E4m3;
 	}
 
 	void describeDispatch()
@@ -286,9 +317,12 @@ struct Batch {
 		dispatch.topkIdx = indices();
 		dispatch.topkWeights = weighting();
 		dispatch.recvX =
-			tensor(recvX, f8 ? ginEpF8E4m3 : ginEpBf16, {outer, inner, round.hidden});
-		if (f8)
+			tensor(recvX, rowType(),
+			       {outer, inner, round.rowBytes() / (rowType() == ginEpBf16 ? 2 : 1)});
+		if (scaleCount)
 			dispatch.recvScales = scales();
+		if (round.rows == GIN_EP_ROWS_NVF4)
+			dispatch.xGlobalScale = tensor(globalScale, ginEpF32, {1});
 		dispatch.recvCount = tensor(recvCount, ginEpI32, {outer});
 		dispatch.srcInfo = tensor(srcInfo, ginEpI32, {outer, inner});
 		if (!ranked)
@@ -335,8 +369,7 @@ struct Batch {
 	}
 
 	struct Expected {
-		std::vector<uint8_t> x;
-		std::vector<uint32_t> scales;
+		std::vector<uint8_t> x, scales;
 		std::vector<int32_t> info, count;
 		std::vector<uint16_t> y;
 	};
@@ -344,8 +377,8 @@ struct Batch {
 	Expected poisoned() const
 	{
 		size_t rows = size_t{outer} * inner;
-		return {poisonOf<uint8_t>(rows * round.hidden * (f8 ? 1 : 2)),
-			poisonOf<uint32_t>(f8 ? rows * scaleWordsOf : 0), poisonOf<int32_t>(rows),
+		return {poisonOf<uint8_t>(rows * round.rowBytes()),
+			poisonOf<uint8_t>(outer * scaleRoom), poisonOf<int32_t>(rows),
 			std::vector<int32_t>(outer), std::vector<uint16_t>(rows * round.hidden)};
 	}
 
@@ -353,20 +386,23 @@ struct Batch {
 		       uint32_t expert) const
 	{
 		Wire wire = wireOf(round, source, token);
-		std::vector<uint32_t> words =
-			f8 ? scaleWords(round, wire) : std::vector<uint32_t>();
+		std::vector<uint8_t> bytes = scaleBytes(round, wire);
 		size_t row = size_t{o} * inner + i;
 		std::vector<uint16_t> answer = round.answerOf(expert, source, token);
 		if (zeros[source]) {
 			memset(&e.x[row * wire.payload.size()], 0, wire.payload.size());
-			for (size_t w = 0; w < words.size(); w++)
-				e.scales[(size_t{o} * scaleWordsOf + w) * inner + i] = 0;
+			std::fill(bytes.begin(), bytes.end(), 0);
+		} else {
+			memcpy(&e.x[row * wire.payload.size()], wire.payload.data(),
+			       wire.payload.size());
+		}
+		bytes.resize(scaleColumns() * scaleSize); /* 0 beyond the last scale of a block */
+		for (uint32_t s = 0; s < scaleColumns(); s++)
+			memcpy(&e.scales[scaleAt(o, i, s)], &bytes[s * scaleSize], scaleSize);
+		if (zeros[source]) {
 			e.info[row] = -1;
 			return;
 		}
-		memcpy(&e.x[row * wire.payload.size()], wire.payload.data(), wire.payload.size());
-		for (size_t w = 0; w < words.size(); w++)
-			e.scales[(size_t{o} * scaleWordsOf + w) * inner + i] = words[w];
 		e.info[row] = static_cast<int32_t>(token);
 		memcpy(&e.y[row * round.hidden], answer.data(), round.hidden * 2);
 	}
@@ -375,7 +411,7 @@ struct Batch {
 	{
 		compare("recvCount", r, round, recvCount.read<int32_t>(), e.count);
 		compare("recvX", r, round, recvX.read<uint8_t>(), e.x);
-		compare("recvScales", r, round, recvScales.read<uint32_t>(), e.scales);
+		compare("recvScales", r, round, recvScales.read<uint8_t>(), e.scales);
 		compare("srcInfo", r, round, srcInfo.read<int32_t>(), e.info);
 		y.write(e.y);
 	}

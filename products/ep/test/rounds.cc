@@ -76,14 +76,23 @@ static void ahead(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* Kinds of rows by numbers: bf16, e4m3, and from 12 on mxfp8 and nvfp4, of multiples of 32. */
+static void chooseRows(Round &round, uint32_t kind)
+{
+	const bool bytes = kind >= 12 && round.hidden % 32 == 0;
+	round.rows = (kind % 2 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16) << (bytes ? 2 : 0);
+	round.scaleKind = !bytes	 ? kind / 2 % 3
+			  : kind / 2 % 2 ? GIN_EP_SCALE_BLOCKS
+					 : GIN_EP_SCALE_STRIDED;
+}
+
 /* One shape in every layout, type of row and kind of combine; of many ranks in some of them. */
 static void everyKind(Rank &r, Round round)
 {
-	const uint32_t step = r.nRanks < 4 ? 1 : 5;
+	const uint32_t step = r.nRanks < 4 ? 1 : 5, kinds = round.hidden % 32 ? 12 : 16;
 	ginEp_t ep = epFor(r, round);
-	for (uint32_t kind = round.experts % step; kind < 12; kind += step) {
-		round.rows = kind % 2 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16;
-		round.scaleKind = kind / 2 % 3;
+	for (uint32_t kind = round.experts % step; kind < kinds; kind += step) {
+		chooseRows(round, kind);
 		round.layout = kind % 4 == 3 ? GIN_EP_RANK_MAJOR : GIN_EP_EXPERT_MAJOR;
 		round.reduce = kind % 3 == 0 && round.layout == GIN_EP_EXPERT_MAJOR
 				       ? GIN_EP_REDUCE_NONE
@@ -180,13 +189,54 @@ static void rowsAlone(Rank &r)
 	ginEp_t ep = epFor(r, round, false, r.device < 0 ? 24 : 0);
 	const uint32_t rounds = roundsOr(24);
 	for (uint32_t n = 0; n < rounds; n++) {
-		round.seed += 3; /* no waitCost */
-		round.rows = n % 2 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16;
+		round.seed += 3;			  /* no waitCost */
+		chooseRows(round, n % 6 + n % 6 / 2 * 6); /* 0, 1, 8, 9, 16, 17 */
 		for (uint32_t i = 0; i < round.ranks; i++)
 			round.tokens[i] = 3 - (n + i) % 4 / 3;
 		once(r, ep, round);
 		if (n % 4 == 3)
 			EP_CHECK(ginEpReset(ep));
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* x that is mxfp8 or nvfp4 already, with any scales in columns. */
+static void dispatchBytes(Rank &r, ginEp_t ep, const Round &round)
+{
+	Batch batch(r, round, handleBytes(ep));
+	const uint32_t T = batch.T, S = round.scaleCount();
+	Memory x(r, T * round.rowBytes()), scales(r, T * S);
+	std::vector<uint8_t> rows, bytes(T * S);
+	for (uint32_t t = 0; t < T; t++) {
+		Wire wire = wireOf(round, batch.me, t);
+		rows.insert(rows.end(), wire.payload.begin(), wire.payload.end());
+		for (uint32_t s = 0; s < S; s++)
+			bytes[s * T + t] = wire.bytes[s];
+	}
+	x.write(rows);
+	scales.write(bytes);
+	batch.dispatch.hidden = 0; /* it follows from x */
+	batch.dispatch.x = tensor(x, batch.rowType(), {T, round.rowBytes()});
+	batch.dispatch.scales = tensor(scales, ginEpU8, {T, S});
+	batch.dispatch.scales.stride[0] = 1;
+	batch.dispatch.scales.stride[1] = T;
+	batch.dispatch.xGlobalScale.data = nullptr;
+	both(r, ep, batch);
+}
+
+/* Data and scales of mxfp8 and nvfp4 go out as they are. */
+static void givenBytes(Rank &r)
+{
+	/* Experts have more than 128 rows, so that there are two blocks of scales. */
+	Round round = roundOf(r, 2, 2, 352, 160 / static_cast<uint32_t>(r.nRanks) + 1);
+	ginEp_t ep = epFor(r, round);
+	round.edges = true;
+	for (uint32_t kind = 12; kind < 16; kind++) {
+		chooseRows(round, kind);
+		round.layout = kind % 3 ? GIN_EP_EXPERT_MAJOR : GIN_EP_RANK_MAJOR;
+		round.reduce = GIN_EP_REDUCE_RANK;
+		round.seed++;
+		dispatchBytes(r, ep, round);
 	}
 	EP_CHECK(ginEpDestroy(ep));
 }
@@ -357,8 +407,7 @@ static void randomRounds(Rank &r)
 			uint64_t bits = mix(round.seed, 5, 0, 0);
 			round.hidden = 16 * (1 + static_cast<uint32_t>(bits % (most.hidden / 16)));
 			round.topk = 1 + static_cast<uint32_t>((bits >> 8) % most.topk);
-			round.rows = bits >> 16 & 1 ? GIN_EP_ROWS_F8 : GIN_EP_ROWS_BF16;
-			round.scaleKind = (bits >> 17) % 3;
+			chooseRows(round, (bits >> 16) % 18);
 			round.layout = (bits >> 20) % 4 ? GIN_EP_EXPERT_MAJOR : GIN_EP_RANK_MAJOR;
 			round.reduce = round.layout == GIN_EP_RANK_MAJOR || (bits >> 24 & 1)
 					       ? GIN_EP_REDUCE_RANK
@@ -384,6 +433,7 @@ static int run(const ginConfig_t *config)
 				     {"rows alone", rowsAlone},
 				     {"send buffer", sendBuffer},
 				     {"given e4m3", givenF8},
+				     {"given bytes", givenBytes},
 				     {"hooks", hooks},
 				     {"slow", slow},
 				     {"random", randomRounds}};
