@@ -76,11 +76,14 @@ typedef struct ginSymmInfo {
 	size_t bytes, padBytes;
 	void *const *buffers, *const *pads;
 	void **buffersDev, **padsDev; /* in memory of the device */
-	int isDirect;		      /* to all ranks */
+	int isDirect;		      /* to all ranks; if not: ginSymmNeedDirect() */
 	ginWindow_t window;
 } ginSymmInfo_t;
 
 ginResult_t ginSymmQuery(ginSymmPeers_t peers, ginSymmInfo_t *info);
+
+/* Fails, and names the rank, if there is no address of some rank for the use `name`. */
+ginResult_t ginSymmNeedDirect(ginSymmPeers_t peers, const char *name);
 
 /*
  * Calls on `stream` of the group's device; without a GPU the calling thread makes them. With a
@@ -93,6 +96,14 @@ ginResult_t ginSymmPutSignal(ginSymmPeers_t peers, int rank, int channel, size_t
 			     void *stream);
 ginResult_t ginSymmWaitSignal(ginSymmPeers_t peers, int rank, int channel, size_t timeoutMs,
 			      void *stream);
+
+/*
+ * Copies `bytes` at `source` to offset `at` of the block of a rank that has no address here. The
+ * source is in a block that has met the group, and may change after the call, on `stream`.
+ * ginSymmPutSignal() on one stream then says that the bytes are there.
+ */
+ginResult_t ginSymmPut(ginSymmPeers_t peers, int rank, size_t at, const void *source, size_t bytes,
+		       size_t timeoutMs, void *stream);
 
 /* One sentence about the calling thread's last failed call. */
 const char *ginSymmGetLastError(void);

@@ -4,5 +4,8 @@
 
 extern "C" __attribute__((visibility("hidden"))) void symmHostRun(const struct symmCall *call)
 {
-	symmRun(*call);
+	if (call->dc)
+		symmRun<true>(*call);
+	else
+		symmRun<false>(*call);
 }

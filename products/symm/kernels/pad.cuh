@@ -25,8 +25,63 @@ GIN_FN bool symmTake(uint32_t *word)
 	return ginCas<ginAcquire, ginScopeSystem>(word, 1u, 0u) == 1;
 }
 
-/* Tries the steps to a peer that are not in *done. The steps that are left. */
-GIN_FN uint32_t symmTry(const struct symmCall &c, uint32_t peer, uint8_t *done)
+/* A post that finds no room returns after 1 ms, with nothing posted, and is tried again. */
+GIN_FN ginOptions symmBriefly()
+{
+	return ginTimeout(1000000);
+}
+
+/*
+ * Ranks without a direct route: edge S of include/gin/core/ordering.cuh. One context for all posts:
+ * a signal covers the puts before it.
+ */
+struct symmFar {
+	const struct symmCall &c;
+	const Gin gin;
+
+	GIN_FN symmFar(const struct symmCall &call) : c(call), gin(*call.dc, 0) {}
+
+	GIN_FN uint64_t word(uint32_t peer, size_t member) const
+	{
+		return c.countsAt + peer * sizeof(struct symmCount) + member;
+	}
+	/* Adds 1 to a word that the peer has for this rank. False: not yet. */
+	GIN_FN bool add(uint32_t peer, size_t member) const
+	{
+		return gin.signal(static_cast<int>(peer),
+				  GinSignalIncAt{c.padWindow, word(c.rank, member)}, GinThread{},
+				  symmBriefly()) == ginSuccess;
+	}
+	GIN_FN bool raise(uint32_t peer) const
+	{
+		struct symmCount *own = &c.counts[peer];
+		const size_t passed = word(peer, offsetof(struct symmCount, passed));
+		if (gin.readSignal(c.padWindow, passed) != own->raised ||
+		    !add(peer, offsetof(struct symmCount, come)))
+			return false;
+		own->raised++;
+		return true;
+	}
+	GIN_FN bool take(uint32_t peer) const
+	{
+		struct symmCount *own = &c.counts[peer];
+		const size_t come = word(peer, offsetof(struct symmCount, come));
+		if (gin.readSignal(c.padWindow, come) == own->taken ||
+		    !add(peer, offsetof(struct symmCount, passed)))
+			return false;
+		own->taken++;
+		return true;
+	}
+	GIN_FN bool put(uint32_t peer) const
+	{
+		return gin.putFrom(static_cast<int>(peer), c.window, c.at, c.source, c.bytes,
+				   GinNone{}, GinNone{}, GinThread{}, symmBriefly()) == ginSuccess;
+	}
+	GIN_FN bool flush() const { return gin.flush(GinThread{}, symmBriefly()) == ginSuccess; }
+};
+
+/* Tries the steps to a peer that are not in *done. */
+GIN_FN void symmTryNear(const struct symmCall &c, uint32_t peer, uint8_t *done)
 {
 	const uint32_t row = c.channel * c.nRanks, todo = c.steps & ~*done;
 
@@ -34,6 +89,31 @@ GIN_FN uint32_t symmTry(const struct symmCall &c, uint32_t peer, uint8_t *done)
 		*done |= SYMM_RAISE;
 	if (todo & SYMM_TAKE && symmTake(c.pads[c.rank] + row + peer))
 		*done |= SYMM_TAKE;
+}
+
+GIN_FN void symmTryFar(const struct symmCall &c, uint32_t peer, uint8_t *done)
+{
+	const struct symmFar far(c);
+	const uint32_t todo = c.steps & ~*done;
+
+	if (todo & SYMM_PUT && far.put(peer))
+		*done |= SYMM_PUT;
+	if (todo & SYMM_FLUSH && *done & SYMM_PUT && far.flush())
+		*done |= SYMM_FLUSH;
+	if (todo & SYMM_RAISE && far.raise(peer))
+		*done |= SYMM_RAISE;
+	if (todo & SYMM_TAKE && far.take(peer))
+		*done |= SYMM_TAKE;
+}
+
+/* The steps that are left. A kernel for direct peers alone has no code for the others. */
+template <bool hasFar>
+GIN_FN uint32_t symmTry(const struct symmCall &c, uint32_t peer, uint8_t *done)
+{
+	if (hasFar && !c.pads[peer])
+		symmTryFar(c, peer, done);
+	else
+		symmTryNear(c, peer, done);
 	return c.steps & ~*done;
 }
 
@@ -50,13 +130,13 @@ GIN_FN bool symmLeavesOut(const struct symmCall &c, uint32_t peer)
 }
 
 /* Tries the steps of this thread's peers once. The steps that are left. */
-GIN_FN uint32_t symmPass(const struct symmCall &c, uint8_t *single)
+template <bool hasFar> GIN_FN uint32_t symmPass(const struct symmCall &c, uint8_t *single)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = ginThreadIndex(); i < c.count; i += ginBlockSize())
 		if (!symmLeavesOut(c, c.first + i))
-			left |= symmTry(c, c.first + i, symmDone(c, c.first + i, single));
+			left |= symmTry<hasFar>(c, c.first + i, symmDone(c, c.first + i, single));
 	return left;
 }
 
@@ -108,19 +188,19 @@ GIN_FN void symmNote(const struct symmCall &c, uint8_t *single, int32_t result)
 /*
  * By a block. Words come before the page: a peer that has signalled and left is no failure.
  */
-GIN_FN void symmRun(const struct symmCall &c)
+template <bool hasFar> GIN_FN void symmRun(const struct symmCall &c)
 {
 	const uint64_t began = ginNow();
 	uint8_t single = 0;
 	int32_t result = ginSuccess;
 	uint32_t looks = 0;
 
-	while (symmPass(c, &single) && result == ginSuccess) {
+	while (symmPass<hasFar>(c, &single) && result == ginSuccess) {
 		ginYield();
 		if (++looks % GIN_LOOKS == 0)
 			result = symmEnds(c, began);
 	}
-	if (symmAny(result != ginSuccess && symmPass(c, &single)))
+	if (symmAny(result != ginSuccess && symmPass<hasFar>(c, &single)))
 		symmNote(c, &single, result);
 	else
 		symmForget(c);

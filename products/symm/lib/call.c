@@ -31,12 +31,14 @@ uint64_t symmTimeout(void)
 
 static const char *nameOf(uint32_t steps)
 {
+	if (steps & SYMM_PUT)
+		return "put";
 	return steps == SYMM_RAISE ? "put_signal" : steps == SYMM_TAKE ? "wait_signal" : "barrier";
 }
 
-/* "rank 1, 2" for the ranks with one of `steps` missing; "" for none. */
-static void listRanks(const struct ginSymmGroup *group, const uint8_t *missing, uint32_t steps,
-		      char *room, size_t bytes)
+/* "rank 1, 2" for the ranks with one of `steps` missing. False: there is none. */
+static int listRanks(const struct ginSymmGroup *group, const uint8_t *missing, uint32_t steps,
+		     char *room, size_t bytes)
 {
 	size_t used = 0;
 
@@ -45,22 +47,26 @@ static void listRanks(const struct ginSymmGroup *group, const uint8_t *missing, 
 		if (missing[r] & steps)
 			used += (size_t)snprintf(room + used, bytes - used, "%s%d",
 						 used ? ", " : "rank ", r);
+	return used > 0;
 }
 
 static ginResult_t timedOut(const struct ginSymmGroup *group, const struct symmRecord *record,
 			    const uint8_t *missing, uint64_t within)
 {
+	static const struct {
+		uint32_t step;
+		const char *what;
+	} steps[] = {{SYMM_TAKE, "no signal of"},
+		     {SYMM_RAISE, "an earlier signal was not taken by"},
+		     {SYMM_PUT | SYMM_FLUSH, "the data did not leave for"}};
 	char ranks[160];
-	const char *what = "no signal of";
+	int i = 0;
 
-	listRanks(group, missing, SYMM_TAKE, ranks, sizeof(ranks));
-	if (!ranks[0]) {
-		what = "an earlier signal was not taken by";
-		listRanks(group, missing, SYMM_RAISE, ranks, sizeof(ranks));
-	}
+	while (!listRanks(group, missing, steps[i].step, ranks, sizeof(ranks)) && i < 2)
+		i++;
 	return symmFail(ginErrorTimeout, "rank %d of %d: %s on channel %u: %s %s within %llu ms",
-			group->rank, group->nRanks, nameOf(record->steps), record->channel, what,
-			ranks, (unsigned long long)within);
+			group->rank, group->nRanks, nameOf(record->steps), record->channel,
+			steps[i].what, ranks, (unsigned long long)within);
 }
 
 ginResult_t symmRecordFailed(struct ginSymmGroup *group, uint32_t record, uint64_t within)
@@ -136,15 +142,24 @@ static ginResult_t notDirect(struct ginSymmPeers *p, const char *name, int rank)
 
 	ginCommQueryPeer(p->group->comm, rank, &info);
 	return symmFail(ginErrorUnsupported,
-			"%s: rank %d of host %s has no direct route to this rank (%s): make a "
-			"group of the ranks with direct routes",
+			"%s: rank %d of host %s has no direct route to this rank (%s), so it has "
+			"no address here: make a group of the ranks with direct routes, or use "
+			"barrier, put_signal, wait_signal and puts into the tensor's window",
 			name, rank, info.host, info.why);
+}
+
+ginResult_t ginSymmNeedDirect(ginSymmPeers_t p, const char *name)
+{
+	for (int r = 0; r < p->group->nRanks; r++)
+		if (!p->pads[r])
+			return notDirect(p, name, r);
+	return ginSuccess;
 }
 
 static ginResult_t check(struct ginSymmPeers *p, const struct symmCall *call, int channel, int rank)
 {
 	int nRanks = p->group->nRanks;
-	long channels = (long)(p->padBytes / sizeof(uint32_t) / (size_t)nRanks);
+	long channels = symmChannels(p->group, p->padBytes);
 	const char *name = nameOf(call->steps);
 
 	if (channel < 0 || channel >= channels)
@@ -154,10 +169,19 @@ static ginResult_t check(struct ginSymmPeers *p, const struct symmCall *call, in
 	if (rank < 0 || rank >= nRanks)
 		return symmFail(ginErrorInvalidArgument, "%s: rank must be in [0, %d) (got %d)",
 				name, nRanks, rank);
-	for (int r = 0; r < nRanks; r++)
-		if (!p->pads[r] && (call->count > 1 || r == rank))
-			return notDirect(p, name, r);
 	return ginSuccess;
+}
+
+/* What calls to peers without a direct route need. */
+static void addFar(struct ginSymmPeers *p, struct symmCall *call)
+{
+	size_t first = call->channel * call->nRanks;
+
+	call->dc = p->group->devComm.self;
+	call->padWindow = p->padWindow;
+	call->window = p->window;
+	call->counts = p->pad->counts + first;
+	call->countsAt = symmCountsAt(p->padBytes) + first * sizeof(struct symmCount);
 }
 
 /* The group's host calls take `rank` 0 for a barrier, which is of all ranks. */
@@ -177,6 +201,7 @@ static ginResult_t run(struct ginSymmPeers *p, struct symmCall call, int rank, i
 	call.nRanks = (uint32_t)group->nRanks;
 	call.channel = (uint32_t)channel;
 	call.first = (uint32_t)rank;
+	addFar(p, &call);
 	if (call.steps == (SYMM_RAISE | SYMM_TAKE))
 		call.done = p->pad->done + (size_t)channel * (size_t)group->nRanks;
 	if (!group->gpu || (timeoutMs && !symmGpuIsCapturing(group->gpu, stream)))
@@ -207,4 +232,52 @@ ginResult_t ginSymmWaitSignal(ginSymmPeers_t peers, int rank, int channel, size_
 	struct symmCall call = {.steps = SYMM_TAKE, .count = 1};
 
 	return run(peers, call, rank, channel, timeoutMs, stream);
+}
+
+static int isWithin(const ginSymmPeers_t p, size_t at, size_t bytes)
+{
+	return at <= p->block->bytes && bytes <= p->block->bytes - at;
+}
+
+/* Is the range in a block that has met the group? A put's source is in a window. */
+static int hasWindow(struct ginSymmGroup *group, const void *source, size_t bytes)
+{
+	pthread_mutex_lock(&symmLock);
+	const struct symmBlock *block = symmBlockAround(source);
+	const struct ginSymmPeers *p = block ? block->peers : NULL;
+	while (p && p->group != group)
+		p = p->nextOfBlock;
+	int fits = p && bytes <= block->bytes - (size_t)((const char *)source -
+							 (const char *)block->memory.base);
+	pthread_mutex_unlock(&symmLock);
+	return fits;
+}
+
+ginResult_t ginSymmPut(ginSymmPeers_t peers, int rank, size_t at, const void *source, size_t bytes,
+		       size_t timeoutMs, void *stream)
+{
+	struct symmCall call = {.steps = SYMM_PUT | SYMM_FLUSH, .count = 1};
+	int nRanks = peers->group->nRanks;
+
+	if (rank < 0 || rank >= nRanks)
+		return symmFail(ginErrorInvalidArgument, "put: rank must be in [0, %d) (got %d)",
+				nRanks, rank);
+	if (peers->pads[rank])
+		return symmFail(ginErrorInvalidUsage,
+				"put: rank %d has a direct route: copy to its address", rank);
+	if (!isWithin(peers, at, bytes))
+		return symmFail(ginErrorInvalidArgument,
+				"put: %zu bytes at offset %zu are not within the %zu of rank %d's "
+				"tensor",
+				bytes, at, peers->block->bytes, rank);
+	if (!hasWindow(peers->group, source, bytes))
+		return symmFail(
+			ginErrorInvalidArgument,
+			"put: rank %d has no direct route to this rank, so the source is to "
+			"be symmetric memory of the group, after its rendezvous",
+			rank);
+	call.source = source;
+	call.at = at;
+	call.bytes = bytes;
+	return run(peers, call, rank, 0, timeoutMs, stream);
 }

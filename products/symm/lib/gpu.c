@@ -14,8 +14,8 @@ extern const char symmFatbin[], symmFatbinEnd[];
 
 struct symmGpu {
 	const struct symmDriver *driver;
-	void *context; /* the device's primary context */
-	void *kernel;
+	void *context;	    /* the device's primary context */
+	void *kernels[2];   /* for direct peers alone, and for others, too */
 	void *stream;	    /* of this library */
 	uint32_t *fills[2]; /* pinned: FILL_WORDS words that are 0, and 1 */
 };
@@ -56,9 +56,10 @@ void symmGpuLeave(const struct symmGpu *gpu)
 	gpu->driver->ctxPop(&own);
 }
 
-/* Loads the kernel now: at its first launch CUDA would wait for running kernels. */
-static ginResult_t loadKernel(struct symmGpu *gpu)
+/* Loads the kernels now: at a first launch CUDA would wait for running kernels. */
+static ginResult_t loadKernels(struct symmGpu *gpu)
 {
+	static const char *const names[] = {"ginSymmRun", "ginSymmRunFar"};
 	void *library, *function;
 
 	if (&symmFatbinEnd[0] == &symmFatbin[0])
@@ -66,10 +67,12 @@ static ginResult_t loadKernel(struct symmGpu *gpu)
 				"this libgin-symm.so was built without nvcc and has no kernels for "
 				"GPUs: build it where nvcc is on the PATH");
 	DRIVER(gpu, libraryLoadData, &library, symmFatbin, NULL, NULL, 0, NULL, NULL, 0);
-	DRIVER(gpu, libraryGetKernel, &gpu->kernel, library, "ginSymmRun");
-	DRIVER(gpu, kernelGetFunction, &function, gpu->kernel);
-	if (gpu->driver->funcLoad)
-		DRIVER(gpu, funcLoad, function);
+	for (int i = 0; i < 2; i++) {
+		DRIVER(gpu, libraryGetKernel, &gpu->kernels[i], library, names[i]);
+		DRIVER(gpu, kernelGetFunction, &function, gpu->kernels[i]);
+		if (gpu->driver->funcLoad)
+			DRIVER(gpu, funcLoad, function);
+	}
 	return ginSuccess;
 }
 
@@ -98,7 +101,7 @@ static ginResult_t setUp(struct symmGpu *gpu, int ordinal)
 	if ((result = symmGpuEnter(gpu)))
 		return result;
 	int made = gpu->driver->streamCreate(&gpu->stream, symmDriverNonBlocking);
-	result = made ? failed(gpu, "streamCreate", made) : loadKernel(gpu);
+	result = made ? failed(gpu, "streamCreate", made) : loadKernels(gpu);
 	if (!result)
 		result = makeFills(gpu);
 	symmGpuLeave(gpu);
@@ -194,8 +197,8 @@ ginResult_t symmGpuLaunch(struct symmGpu *gpu, const struct symmCall *call, void
 	if (result)
 		return result;
 	threads = threads > 1024 ? 1024 : threads;
-	int done = gpu->driver->launch(gpu->kernel, 1, 1, 1, threads, 1, 1, 0, stream, parameters,
-				       NULL);
+	int done = gpu->driver->launch(gpu->kernels[call->dc != NULL], 1, 1, 1, threads, 1, 1, 0,
+				       stream, parameters, NULL);
 	if (!done && isWaited)
 		done = gpu->driver->streamSynchronize(stream);
 	symmGpuLeave(gpu);

@@ -59,6 +59,49 @@ static ginResult_t openComm(struct ginSymmGroup *group, const ginSymmConfig_t *c
 	return result;
 }
 
+static char isFar(const struct ginSymmGroup *group, int rank)
+{
+	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
+
+	return rank != group->rank && !ginCommQueryPeer(group->comm, rank, &info) &&
+	       info.route != ginRouteDirect;
+}
+
+/* Collective: does any rank have a peer without a direct route? */
+static ginResult_t findFar(struct ginSymmGroup *group, int *hasFar)
+{
+	char *all = calloc((size_t)group->nRanks, 1), own = 0;
+
+	for (int r = 0; r < group->nRanks; r++)
+		own |= isFar(group, r);
+	if (!all) /* the other ranks wait for this one */
+		abort();
+	ginResult_t result = ginCommAllgather(group->comm, &own, all, 1);
+	*hasFar = !result && memchr(all, 1, (size_t)group->nRanks) != NULL;
+	free(all);
+	return result ? symmFailGin(result, "a group's routes") : ginSuccess;
+}
+
+/* Collective: what calls of ranks without a direct route use. */
+static ginResult_t openFar(struct ginSymmGroup *group)
+{
+	ginDevCommRequirements_t of = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	ginResult_t result;
+	int hasFar;
+
+	if ((result = findFar(group, &hasFar)) || !hasFar)
+		return result;
+	if ((result = ginCommQuery(group->comm, &info)))
+		return symmFailGin(result, "a group's routes");
+	if (!info.deviceAtomics)
+		return symmFail(ginErrorUnsupported, "a group whose ranks are not all direct peers "
+						     "needs GIN_BOUNCE other than never");
+	of.signals = of.counters = of.barriers = 0;
+	result = ginDevCommCreate(group->comm, &of, &group->devComm);
+	return result ? symmFailGin(result, "a group's routes") : ginSuccess;
+}
+
 static void freeGroup(struct ginSymmGroup *group)
 {
 	if (group->page)
@@ -89,7 +132,7 @@ ginResult_t ginSymmOpen(const ginSymmConfig_t *config, ginSymmGroup_t *out)
 		result = symmGpuOpen(config->device, &group->gpu);
 	if (result || (result = openComm(group, config)))
 		goto discard;
-	if ((result = openPage(group)) || (result = symmWatch(group)))
+	if ((result = openFar(group)) || (result = openPage(group)) || (result = symmWatch(group)))
 		goto destroy;
 	*out = group;
 	return ginSuccess;
@@ -156,6 +199,8 @@ ginResult_t ginSymmClose(ginSymmGroup_t group)
 	if (group->gpu)
 		symmGpuSync(group->gpu);
 	ginComm_t comm = takeComm(group);
+	if (comm && group->devComm.self)
+		ginDevCommDestroy(comm, &group->devComm);
 	if (comm && (result = ginCommDestroy(comm)))
 		symmFailGin(result, "close");
 	pthread_mutex_unlock(&group->meeting);

@@ -13,14 +13,31 @@ struct offer {
 	int64_t result; /* of its preparations */
 };
 
-static size_t arraysAt(size_t padBytes)
+#define FAR_CHANNELS 1024
+
+long symmChannels(const struct ginSymmGroup *group, size_t padBytes)
 {
-	return ALIGN(padBytes, sizeof(void *));
+	long channels = (long)(padBytes / sizeof(uint32_t) / (size_t)group->nRanks);
+
+	return group->devComm.self && channels > FAR_CHANNELS ? FAR_CHANNELS : channels;
+}
+
+size_t symmCountsAt(size_t padBytes)
+{
+	return ALIGN(padBytes, sizeof(uint64_t));
+}
+
+static size_t arraysAt(const struct ginSymmGroup *group, size_t padBytes)
+{
+	size_t counts = (size_t)(symmChannels(group, padBytes) * group->nRanks);
+
+	return symmCountsAt(padBytes) +
+	       (group->devComm.self ? counts * sizeof(struct symmCount) : 0);
 }
 
 static size_t doneAt(const struct ginSymmGroup *group, size_t padBytes)
 {
-	return arraysAt(padBytes) + 2 * (size_t)group->nRanks * sizeof(void *);
+	return arraysAt(group, padBytes) + 2 * (size_t)group->nRanks * sizeof(void *);
 }
 
 static size_t padMemory(const struct ginSymmGroup *group, size_t padBytes)
@@ -40,7 +57,8 @@ static ginResult_t makePad(struct ginSymmGroup *group, size_t padBytes, struct s
 		return result;
 	}
 	char *base = pad->memory.base;
-	pad->buffersDev = (void **)(base + arraysAt(padBytes));
+	pad->counts = (struct symmCount *)(base + symmCountsAt(padBytes));
+	pad->buffersDev = (void **)(base + arraysAt(group, padBytes));
 	pad->padsDev = pad->buffersDev + group->nRanks;
 	pad->done = (uint8_t *)base + doneAt(group, padBytes);
 	*out = pad;
@@ -174,7 +192,8 @@ static ginResult_t registerBoth(struct ginSymmGroup *group, struct ginSymmPeers 
 
 	if (result)
 		return result;
-	result = registerOne(group, p->pad->memory.base, p->padBytes, &p->padWindow);
+	result = registerOne(group, p->pad->memory.base, arraysAt(group, p->padBytes),
+			     &p->padWindow);
 	if (result)
 		ginWindowDeregister(group->comm, p->window);
 	return result;

@@ -35,9 +35,13 @@ struct symmBlock {
 	struct ginSymmPeers *peers; /* one for each group */
 };
 
-/* A pad: the words, then arrays for kernels, then a byte for each word. */
+/*
+ * A pad: the words, then counts for peers without a direct route, arrays for kernels, and a byte
+ * for each word. The window has words and counts.
+ */
 struct symmPad {
 	struct symmMemory memory; /* first */
+	struct symmCount *counts; /* [channel][nRanks] */
 	void **buffersDev, **padsDev;
 	uint8_t *done;
 };
@@ -65,6 +69,7 @@ struct ginSymmGroup {
 	int device, rank, nRanks, refs;
 	struct symmGpu *gpu; /* NULL: host threads */
 	struct symmPage *page;
+	ginDevComm devComm; /* .self NULL: all ranks are direct peers of each other */
 	struct ginSymmPeers *peers;
 	uint64_t recordsInUse; /* bit r: record r */
 	int hasRetired;	       /* windows since the last collective */
@@ -94,6 +99,10 @@ void symmBlockDrop(struct symmBlock *block);
 /* peers.c. symmPeersDrop(): the caller holds no lock. */
 void symmPeersDrop(struct ginSymmPeers *peers);
 void symmPeersRetire(struct ginSymmPeers *peers, ginComm_t comm);
+
+/* Channels of a pad; those of a group that is not direct are fewer, as they take more memory. */
+long symmChannels(const struct ginSymmGroup *group, size_t padBytes);
+size_t symmCountsAt(size_t padBytes); /* offset in the pad */
 
 /* group.c. symmGroupStopped(): the group's failure, or a later call's. */
 ginResult_t symmGroupStopped(struct ginSymmGroup *group);

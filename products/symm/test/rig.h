@@ -24,6 +24,30 @@ inline void symmExpect(ginResult_t seen, ginResult_t expected, const char *words
 		   words);
 }
 
+/* HOSTS=2: consecutive ranks, which are processes, are on one host, as far as libgin knows. */
+inline int hostOf(int rank, int nRanks)
+{
+	const char *hosts = getenv("HOSTS");
+
+	return hosts ? rank / (nRanks / atoi(hosts)) : 0;
+}
+
+inline void moveToHost(const ginConfig_t *config)
+{
+	char name[2] = {static_cast<char>('a' + hostOf(config->rank, config->nRanks)), 0};
+
+	if (getenv("HOSTS"))
+		setenv("GIN_HOSTID", name, 1);
+}
+
+/* Do two ranks have a direct route to each other? */
+inline bool isNear(int rank, int peer, int nRanks)
+{
+	const char *route = getenv("GIN_ROUTE");
+
+	return (!route || strcmp(route, "network")) && hostOf(rank, nRanks) == hostOf(peer, nRanks);
+}
+
 struct Rank {
 	ginSymmGroup_t group;
 	ginComm_t comm;
@@ -62,6 +86,11 @@ struct Block {
 	{
 		SYMM_CHECK(ginSymmRendezvous(r.group, base, PAD_BYTES, &peers));
 		SYMM_CHECK(ginSymmQuery(peers, &info));
+	}
+	void drop() const
+	{
+		ginSymmRelease(peers);
+		SYMM_CHECK(ginSymmFree(base));
 	}
 	uint64_t *buffer(int rank) const { return static_cast<uint64_t *>(info.buffers[rank]); }
 	uint32_t *word(int owner, int channel, int source) const
