@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures: ranks as threads, and programs as processes."""
 
+import collections
 import importlib.util
 import os
 import socket
@@ -43,18 +44,18 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
-_left_out = set()
+_left_out = collections.Counter()
 
 
 def left_out(part, reason):
     """Skips the test; test/run counts the line that follows the results."""
-    _left_out.add(f"left out: {part}: {reason}")
+    _left_out[part, reason] += 1
     pytest.skip(reason)
 
 
 def pytest_terminal_summary(terminalreporter):
-    for line in sorted(_left_out):
-        terminalreporter.write_line(line)
+    for (part, reason), count in sorted(_left_out.items()):
+        terminalreporter.write_line(f"left out: {part}, {count} tests: {reason}")
 
 
 def python(code, **environment):
