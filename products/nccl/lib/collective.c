@@ -3,11 +3,11 @@
  * collective.c - NCCL's collectives, by CPUs
  *
  * For the set-up of programs: any size, in order on the stream, slow. Each is an allgather, of
- * which a rank keeps what it needs. On a GPU the stream copies the data to host memory and then
- * writes the number of the job; a thread of the communicator waits for the number, gathers over the
- * control plane, and writes the number for which the stream waits before it copies the result back.
- * Jobs of one communicator run in one order, whatever their streams are. Without a GPU the call
- * does the work itself.
+ * which a rank keeps what it needs; the sends and receives of a group are one job, too (pairs.c).
+ * On a GPU the stream copies the data to host memory and then writes the number of the job; a
+ * thread of the communicator waits for the number, gathers over the control plane, and writes the
+ * number for which the stream waits before it copies the result back. Jobs of one communicator run
+ * in one order, whatever their streams are. Without a GPU the call does the work itself.
  *
  * A stream may never reach a job: an earlier kernel does not end, or the context has failed. The
  * thread waits for the stream while the communicator works, and GIN_TIMEOUT seconds from its end
@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "driver.h"
+#include "pairs.h"
 
 /* The number before the first job's: a communicator soon comes to numbers beyond 2^32. */
 #define NO_JOB (0u - 3u)
@@ -36,8 +37,9 @@ struct job {
 	int reduces;
 	ncclDataType_t type;
 	ncclRedOp_t op;
-	char *in;  /* NULL: zeros */
-	char *out; /* not used if `take` is 0 */
+	struct ncclPairs *pairs; /* NULL: none; otherwise `bytes` are those of the sends */
+	char *in;		 /* NULL: zeros */
+	char *out;		 /* not used if `take` is 0 */
 };
 
 #define ALL (-1)
@@ -73,6 +75,8 @@ struct collectives {
 
 static size_t outBytesOf(const struct job *j, int nRanks)
 {
+	if (j->pairs)
+		return j->pairs->receiveBytes;
 	return j->take * (j->reduces || j->source != ALL ? 1 : (size_t)nRanks);
 }
 
@@ -110,8 +114,10 @@ static ncclResult_t gather(ginComm_t gin, const struct job *j, int nRanks, const
 	return result;
 }
 
-static ncclResult_t doJob(ginComm_t gin, const struct job *j, int nRanks)
+static ncclResult_t doJob(ginComm_t gin, const struct job *j, int rank, int nRanks)
 {
+	if (j->pairs)
+		return ncclPairsExchange(gin, rank, nRanks, j->pairs, j->in, j->out);
 	char *memory = calloc((size_t)nRanks + 1, GIN_ALLGATHER_BYTES);
 
 	if (!memory)
@@ -121,6 +127,12 @@ static ncclResult_t doJob(ginComm_t gin, const struct job *j, int nRanks)
 		ncclReduceEnd(j->out, j->take / ncclTypeSize(j->type), j->type, j->op, nRanks);
 	free(memory);
 	return result;
+}
+
+static void freeJob(struct job *j)
+{
+	ncclPairsFree(j->pairs);
+	free(j);
 }
 
 /* The next job, or NULL at the end. */
@@ -246,14 +258,14 @@ static void finishJob(ncclComm_t comm, struct job *j)
 	if (c->lost == lostNothing)
 		c->lost = lost;
 	if (result == ncclSuccess)
-		result = doJob(c->side, j, comm->nRanks);
+		result = doJob(c->side, j, comm->rank, comm->nRanks);
 	else
 		ginCommAbort(c->side); /* no rank waits for this rank's input */
 	if (result != ncclSuccess)
 		__atomic_store_n(&comm->asyncError, result, __ATOMIC_RELAXED);
 	/* Pairs with the stream's wait for `done`, which comes before its copy of the output. */
 	__atomic_store_n(&c->mailbox->done, j->number, __ATOMIC_RELEASE);
-	free(j);
+	freeJob(j);
 }
 
 /* The thread queries an event, which must not break a capture of another thread. */
@@ -419,6 +431,30 @@ static cuAddress addressOf(const void *pointer)
 	return (cuAddress)(uintptr_t)pointer;
 }
 
+static int copyIn(struct collectives *c, const struct job *j, const void *send, void *stream)
+{
+	if (!j->pairs)
+		return j->in ? c->cuda->copy(addressOf(j->in), addressOf(send), j->bytes, stream)
+			     : 0;
+	int error = ncclPairsJoin(c->cuda, j->pairs, c->event, 1);
+	return error ? error : ncclPairsCopy(c->cuda, j->pairs, 1, j->in, stream);
+}
+
+/* And makes `event` the end of the job. */
+static int copyOut(struct collectives *c, const struct job *j, void *receive, size_t bytes,
+		   void *stream)
+{
+	int error = 0;
+
+	if (j->pairs)
+		error = ncclPairsCopy(c->cuda, j->pairs, 0, j->out, stream);
+	else if (bytes)
+		error = c->cuda->copy(addressOf(receive), addressOf(j->out), bytes, stream);
+	if (!error)
+		error = c->cuda->eventRecord(c->event, stream);
+	return error || !j->pairs ? error : ncclPairsJoin(c->cuda, j->pairs, c->event, 0);
+}
+
 /*
  * Enqueues a job's operations on its stream. The device's context is current. Returns 0, or a
  * result of the driver.
@@ -433,16 +469,14 @@ static int enqueue(struct collectives *c, const struct job *j, const void *send,
 		error = cuda->streamWaitEvent(stream, c->event, 0); /* staging is free again */
 	else
 		error = cuda->eventCreate(&c->event, ncclDriverNoTiming);
-	if (!error && j->in)
-		error = cuda->copy(addressOf(j->in), addressOf(send), j->bytes, stream);
+	if (!error)
+		error = copyIn(c, j, send, stream);
 	if (!error)
 		error = cuda->streamWrite32(stream, addressOf(&c->mailbox->posted), j->number, 0);
 	if (!error)
 		error = cuda->streamWait32(stream, addressOf(&c->mailbox->done), j->number,
 					   ncclDriverWaitGreater);
-	if (!error && outBytes)
-		error = cuda->copy(addressOf(receive), addressOf(j->out), outBytes, stream);
-	return error ? error : cuda->eventRecord(c->event, stream);
+	return error ? error : copyOut(c, j, receive, outBytes, stream);
 }
 
 static void giveJob(struct collectives *c, struct job *j)
@@ -460,7 +494,7 @@ static ncclResult_t enqueueJob(ncclComm_t comm, struct job *j, const void *send,
 	struct collectives *c = comm->collectives;
 	void *popped;
 
-	j->in = send ? c->staging : NULL;
+	j->in = send || j->pairs ? c->staging : NULL;
 	j->out = c->staging + j->bytes;
 	j->number = c->last + 1;
 	int error = c->cuda->ctxPush(c->context);
@@ -469,7 +503,7 @@ static ncclResult_t enqueueJob(ncclComm_t comm, struct job *j, const void *send,
 		c->cuda->ctxPop(&popped);
 	}
 	if (error) {
-		free(j);
+		freeJob(j);
 		return ncclFail(ncclUnhandledCudaError, "a collective: CUDA driver error %d",
 				error);
 	}
@@ -492,32 +526,54 @@ static ncclResult_t runOnHost(const struct collectiveArgs *a)
 
 	j.in = (char *)(uintptr_t)a->send;
 	j.out = a->receive;
-	return doJob(a->comm->gin, &j, a->comm->nRanks);
+	return doJob(a->comm->gin, &j, a->comm->rank, a->comm->nRanks);
 }
 
-/* An input that lies in the output is copied before the output is written. */
-static ncclResult_t runCollective(void *args)
+/*
+ * Makes a job and enqueues it. An input that lies in the output is copied before the output is
+ * written.
+ */
+static ncclResult_t runOnStream(const struct collectiveArgs *a)
 {
-	const struct collectiveArgs *a = args;
 	ncclComm_t comm = a->comm;
 	const size_t outBytes = outBytesOf(&a->job, comm->nRanks);
-	ncclResult_t result = ncclEndKept(comm);
+	ncclResult_t result = ncclSuccess;
 
-	if (result != ncclSuccess || !a->job.bytes)
-		return result;
-	if (comm->device < 0)
-		return runOnHost(a);
 	if (!comm->collectives)
 		result = openCollectives(comm);
 	if (result == ncclSuccess)
 		result = growStaging(comm, comm->collectives, a->job.bytes + outBytes);
-	if (result != ncclSuccess)
-		return result;
-	struct job *j = malloc(sizeof(*j));
-	if (!j)
-		return ncclFail(ncclSystemError, "no memory");
+	struct job *j = result == ncclSuccess ? malloc(sizeof(*j)) : NULL;
+	if (!j) {
+		ncclPairsFree(a->job.pairs);
+		return result == ncclSuccess ? ncclFail(ncclSystemError, "no memory") : result;
+	}
 	*j = a->job;
 	return enqueueJob(comm, j, a->send, a->receive, outBytes, a->stream);
+}
+
+static ncclResult_t runCollective(void *args)
+{
+	const struct collectiveArgs *a = args;
+	ncclResult_t result = ncclEndKept(a->comm);
+
+	if (result != ncclSuccess || !a->job.bytes)
+		return result;
+	return a->comm->device < 0 ? runOnHost(a) : runOnStream(a);
+}
+
+ncclResult_t ncclPairsRun(ncclComm_t comm, struct ncclPairs *p)
+{
+	struct collectiveArgs args = {
+		.comm = comm, .job = {.bytes = p->sendBytes, .pairs = p}, .stream = p->stream};
+	ncclResult_t result = ncclEndKept(comm);
+
+	if (result == ncclSuccess && comm->device >= 0)
+		return runOnStream(&args);
+	if (result == ncclSuccess)
+		result = ncclPairsOnHost(comm, p);
+	ncclPairsFree(p);
+	return result;
 }
 
 /* The arguments that all collectives have. */

@@ -10,6 +10,7 @@ struct groupCall {
 	struct groupCall *next;
 	const void *key;
 	ncclResult_t (*run)(void *args);
+	ncclResult_t (*last)(const void *key, ncclResult_t result); /* NULL: none */
 	max_align_t args[];
 };
 
@@ -31,14 +32,17 @@ struct groupThread {
 
 static _Thread_local struct group group;
 
-static ncclResult_t keepCall(const void *key, ncclResult_t (*run)(void *args), const void *args,
+typedef ncclResult_t runFn(void *args);
+typedef ncclResult_t lastFn(const void *key, ncclResult_t result);
+
+static ncclResult_t keepCall(const void *key, runFn *run, lastFn *last, const void *args,
 			     size_t bytes)
 {
 	struct groupCall *call = malloc(sizeof(*call) + bytes);
 
 	if (!call)
 		return ncclFail(ncclSystemError, "no memory for a call of a group");
-	*call = (struct groupCall){.key = key, .run = run};
+	*call = (struct groupCall){.key = key, .run = run, .last = last};
 	memcpy(call->args, args, bytes);
 	if (!group.first)
 		group.last = &group.first;
@@ -47,26 +51,37 @@ static ncclResult_t keepCall(const void *key, ncclResult_t (*run)(void *args), c
 	return ncclSuccess;
 }
 
-ncclResult_t ncclGroupDo(const void *key, ncclResult_t (*run)(void *args), const void *args,
-			 size_t bytes)
+ncclResult_t ncclGroupDoLast(const void *key, runFn *run, lastFn *last, const void *args,
+			     size_t bytes)
 {
 	max_align_t copy[(bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t)];
 
 	if (group.depth)
-		return keepCall(key, run, args, bytes);
+		return keepCall(key, run, last, args, bytes);
 	memcpy(copy, args, bytes);
-	return run(copy);
+	ncclResult_t result = run(copy);
+	return last ? last(key, result) : result;
+}
+
+ncclResult_t ncclGroupDo(const void *key, runFn *run, const void *args, size_t bytes)
+{
+	return ncclGroupDoLast(key, run, NULL, args, bytes);
 }
 
 /* Runs the calls of one key up to the first that fails. */
 static ncclResult_t runKey(struct groupCall *calls, const void *key)
 {
 	ncclResult_t result = ncclSuccess;
+	lastFn *last = NULL;
 
-	for (struct groupCall *c = calls; c && result == ncclSuccess; c = c->next)
-		if (c->key == key)
+	for (struct groupCall *c = calls; c; c = c->next) {
+		if (c->key != key)
+			continue;
+		if (result == ncclSuccess)
 			result = c->run(c->args);
-	return result;
+		last = c->last ? c->last : last;
+	}
+	return last ? last(key, result) : result;
 }
 
 static void *threadMain(void *arg)

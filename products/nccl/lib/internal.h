@@ -8,6 +8,7 @@
 #include "gin/compat/nccl_device/core.h"
 
 struct collectives;
+struct ncclPairs;
 struct ending;
 
 struct ncclComm {
@@ -23,6 +24,7 @@ struct ncclComm {
 	struct ending *endings, **lastEnding;
 	struct collectives *collectives; /* NULL: none was called */
 	struct ncclConnections *connections;
+	struct ncclPairs *pairs;	/* of the group that runs now; not under the lock */
 	struct ginNcclWindows *windows; /* of window.c, under its lock; NULL: not needed yet */
 	ncclResult_t asyncError;
 };
@@ -57,6 +59,14 @@ void ncclSetSentence(const char *sentence);
  */
 ncclResult_t ncclGroupDo(const void *key, ncclResult_t (*run)(void *args), const void *args,
 			 size_t bytes);
+
+/*
+ * As ncclGroupDo(). After the calls with `key`, last(key, their result) runs once, also after a
+ * failure; its result replaces theirs.
+ */
+ncclResult_t ncclGroupDoLast(const void *key, ncclResult_t (*run)(void *args),
+			     ncclResult_t (*last)(const void *key, ncclResult_t result),
+			     const void *args, size_t bytes);
 
 /*
  * ending.c. NCCL's calls that end a window, a device communicator or memory are local; libgin's
@@ -124,6 +134,9 @@ ncclResult_t ncclConnectionsReport(ncclComm_t comm);
  */
 ncclResult_t ncclCollectivesClose(ncclComm_t comm);
 void ncclCollectivesAbort(ncclComm_t comm);
+
+/* Runs the sends and receives of a group on their streams, or without a GPU at once. Frees `p`. */
+ncclResult_t ncclPairsRun(ncclComm_t comm, struct ncclPairs *p);
 
 /* destroy.c. Makes the communicator fail on all ranks, its collectives included. */
 ginResult_t ncclEndWaits(ncclComm_t comm);

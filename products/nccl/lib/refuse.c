@@ -9,20 +9,11 @@
 		return ncclFail(ncclInvalidUsage, "nccl" #name ": not supported by libgin: " why); \
 	}
 
-#define NO_PAIR "kernels put and signal; of the calls on streams it has collectives of all ranks"
 #define NO_OPERATION "it reduces by ncclSum, ncclProd, ncclMax, ncclMin and ncclAvg"
 #define NO_HOST_RMA "kernels put and signal by ncclGin; hostRmaSupport says so"
 #define NO_CHANGE                                                                                  \
 	"make a new communicator by ncclCommSplit(), ncclCommShrink() or ncclCommInitRank()"
 
-REFUSE(Send,
-       (const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-	cudaStream_t stream),
-       NO_PAIR)
-REFUSE(Recv,
-       (void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-	cudaStream_t stream),
-       NO_PAIR)
 REFUSE(RedOpCreatePreMulSum,
        (ncclRedOp_t * op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where,
 	ncclComm_t comm),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.cc - NCCL's collectives on memory of this rank: whole outputs with their neighbours,
- * every root, in place, with pieces that the control plane cuts
+ * collectives.cc - NCCL's collectives, sends and receives on memory of this rank: whole outputs
+ * with their neighbours, every root, in place, with pieces that the control plane cuts
  */
 #include "rig.h"
 
@@ -135,6 +135,79 @@ static void ofRoot(const Rank &r, size_t count, int root)
 	in.expect(0, 1, [&](int, size_t i) { return here ? sumOf(r, 0, i) : valueOf(me, 0, i); });
 }
 
+/* Each rank sends each rank a block, itself too, in any order of the calls. */
+static void exchange(const Rank &r, size_t count)
+{
+	const int n = r.nRanks;
+	Blocks in(r, count), out(r, count);
+
+	in.fill(n);
+	CHECK(ncclGroupStart());
+	for (int i = 0; i < n; i++) {
+		const int to = (r.rank + i) % n;
+		CHECK(ncclSend(in.block(to), count, ncclInt32, to, r.comm, streamOf(r)));
+		CHECK(ncclRecv(out.block(i), count, ncclInt32, i, r.comm, streamOf(r)));
+	}
+	CHECK(ncclGroupEnd());
+	out.expect(0, n, [&](int from, size_t i) { return valueOf(from, r.rank, i); });
+	in.expect(0, n, [&](int to, size_t i) { return valueOf(r.rank, to, i); });
+}
+
+/* To one peer several messages, of different sizes, which arrive in the order of the calls. */
+static void inOrder(const Rank &r)
+{
+	const size_t sizes[3] = {20000, 1, 300}, all = 20301;
+	const int right = (r.rank + 1) % r.nRanks, left = (r.rank + r.nRanks - 1) % r.nRanks;
+	Blocks in(r, all), out(r, all);
+
+	in.fill(1);
+	CHECK(ncclGroupStart());
+	for (size_t i = 0, at = 0; i < 3; at += sizes[i++])
+		CHECK(ncclSend(in.at + at, sizes[i], ncclInt32, right, r.comm, streamOf(r)));
+	for (size_t i = 0, at = 0; i < 3; at += sizes[i++])
+		CHECK(ncclRecv(out.at + at, sizes[i], ncclInt32, left, r.comm, streamOf(r)));
+	CHECK(ncclGroupEnd());
+	out.expect(0, 1, [&](int, size_t i) { return valueOf(left, 0, i); });
+}
+
+/* One pair, without a group, in one direction; the other ranks have no data. */
+static void onePair(const Rank &r)
+{
+	const int last = r.nRanks - 1;
+	Blocks in(r, 7), out(r, 7);
+
+	if (last == 0)
+		return;
+	in.fill(1);
+	if (r.rank == last)
+		CHECK(ncclRecv(out.at, 7, ncclInt32, 0, r.comm, streamOf(r)));
+	else
+		CHECK(ncclSend(in.at, r.rank ? 0 : 7, ncclInt32, last, r.comm, streamOf(r)));
+	out.expect(0, r.rank == last, [](int, size_t i) { return valueOf(0, 0, i); });
+}
+
+/* All ranks learn of a mistake of some, no data moves, and the next group works. */
+static void wrongPairs(const Rank &r)
+{
+	const int right = (r.rank + 1) % r.nRanks, left = (r.rank + r.nRanks - 1) % r.nRanks;
+	int in[2] = {1, 2}, out[2] = {GUARD, GUARD};
+
+	CHECK(ncclGroupStart());
+	CHECK(ncclSend(in, r.rank ? 1 : 2, ncclInt32, right, r.comm, nullptr));
+	CHECK(ncclRecv(out, 1, ncclInt32, left, r.comm, nullptr));
+	EXPECT_FAILS(ncclGroupEnd(), ncclInvalidArgument, "of call 0 from rank 0 to rank");
+	EXPECT(strstr(ncclGetLastError(nullptr), "has 8 bytes, the receiver 4"));
+	CHECK(ncclGroupStart());
+	CHECK(ncclRecv(out, r.rank == 0, ncclInt32, 0, r.comm, nullptr));
+	EXPECT_FAILS(ncclGroupEnd(), ncclInvalidUsage, "ncclRecv: in a group rank 0 has call 0");
+	CHECK(ncclGroupStart());
+	CHECK(ncclSend(in, 1, ncclInt32, right, r.comm, nullptr));
+	EXPECT(ncclSend(in, 1, ncclInt32, r.nRanks, r.comm, nullptr) == ncclInvalidArgument);
+	CHECK(ncclRecv(out + 1, 1, ncclInt32, left, r.comm, nullptr));
+	CHECK(ncclGroupEnd());
+	EXPECT(out[0] == GUARD && out[1] == 1);
+}
+
 static void refused(const Rank &r)
 {
 	int in = 0, out = 0;
@@ -154,6 +227,12 @@ static void refused(const Rank &r)
 		     "ncclGather: comm is NULL");
 	EXPECT_FAILS(ncclScatter(&in, &out, 1, ncclNumTypes, 0, r.comm, nullptr), no,
 		     "ncclScatter: comm is NULL, or the type");
+	for (int peer : {-1, r.nRanks})
+		EXPECT_FAILS(ncclSend(&in, 1, ncclInt32, peer, r.comm, nullptr), no,
+			     "ncclSend: peer is");
+	EXPECT_FAILS(ncclRecv(nullptr, 1, ncclInt32, 0, r.comm, nullptr), no,
+		     "ncclRecv: the buffer is NULL");
+	EXPECT_FAILS(ncclRecv(&out, 1, ncclInt32, 0, nullptr, nullptr), no, "ncclRecv: comm");
 	EXPECT_FAILS(ncclReduceScatter(&in, &out, 1, ncclHalf, ncclSum, r.comm, nullptr),
 		     ncclInvalidUsage, "ncclReduceScatter: type 6");
 }
@@ -166,6 +245,12 @@ static void run(const Rank &r)
 	for (int root = 0; root < r.nRanks; root++)
 		for (size_t count : {3, 20000})
 			ofRoot(r, count, root);
+	for (size_t count : {1, 9001, 20000})
+		exchange(r, count);
+	inOrder(r);
+	onePair(r);
+	if (!r.gpu) /* on a stream the communicator keeps the error */
+		wrongPairs(r);
 	refused(r);
 }
 

@@ -89,6 +89,14 @@ template <class Coop> struct Calls : Kernel {
 		KERNEL_EXPECT(own.signal(p, GinSignalIncAt{window, 0}) == ginErrorUnsupported);
 	}
 
+	GIN_FN void meetAll(ncclCoopCta block, const ncclGin &gin) const
+	{
+		const ncclBarrierSession<ncclCoopCta> all(block, ncclTeamTagWorld{}, gin, 0);
+		KERNEL_EXPECT(all.sync(block, cuda::memory_order_acq_rel,
+				       ncclGinFenceLevel::Put | ncclGinFenceLevel::Get,
+				       uint64_t{1} << 40) == ncclSuccess);
+	}
+
 	GIN_FN void operator()() const
 	{
 		const ncclGin gin(dc, 0);
@@ -96,7 +104,7 @@ template <class Coop> struct Calls : Kernel {
 
 		if (block.thread_rank() < Coop{}.size())
 			callAll(gin, Coop{});
-		ncclBarrier(block, ncclTeamTagWorld{}, gin, 0);
+		meetAll(block, gin);
 		if (block.thread_rank() == 0) {
 			for (int p = 0; p < dc.nRanks; p++) {
 				expectOf(gin, p, isIn(from, p), isIn(to, p));
@@ -108,7 +116,7 @@ template <class Coop> struct Calls : Kernel {
 			KERNEL_EXPECT(gin.readSignal(2) == 3 * sizeOf(from));
 			KERNEL_EXPECT(gin.readCounter(0) == 2 * sizeOf(to));
 		}
-		ncclBarrier(block, ncclTeamTagWorld{}, gin, 0);
+		meetAll(block, gin);
 	}
 };
 

@@ -128,6 +128,70 @@ static void lateRank(const ncclUniqueId &id, int rank)
 	EXPECT(first.isRight(5) && second.isRight(6) && late.isRight(7));
 }
 
+extern "C" int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes,
+			     void *stream);
+
+static void copyOn(void *stream, int *to, const int *from)
+{
+	EXPECT(!cuMemcpyAsync(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from),
+			      COUNT * sizeof(int), stream));
+}
+
+static std::atomic<int> gated;
+
+/*
+ * A group with sends and receives on two streams, which is made while the second stream has not
+ * filled the send's buffer yet. A copy of what is received, on the second stream, follows it.
+ */
+static void pairsRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *streams[2] = {newStream(), newStream()};
+	const auto stream = [&](int i) { return static_cast<cudaStream_t>(streams[i]); };
+	std::vector<int> source(COUNT, 10 + rank), in(COUNT), out(COUNT), copy(COUNT);
+	int own[2] = {rank, -1};
+
+	fakeGate(streams[1]);
+	copyOn(streams[1], in.data(), source.data());
+	CHECK(ncclGroupStart());
+	CHECK(ncclSend(own, 1, ncclInt32, rank, comm, stream(0)));
+	CHECK(ncclSend(in.data(), COUNT, ncclInt32, !rank, comm, stream(1)));
+	CHECK(ncclRecv(out.data(), COUNT, ncclInt32, !rank, comm, stream(0)));
+	CHECK(ncclRecv(own + 1, 1, ncclInt32, rank, comm, stream(1)));
+	CHECK(ncclGroupEnd());
+	copyOn(streams[1], copy.data(), out.data());
+	if (++gated == 2)
+		fakeOpen();
+	for (void *one : streams)
+		fakeDrain(one);
+	EXPECT(out == std::vector<int>(COUNT, 10 + !rank) && copy == out && own[1] == rank);
+	CHECK(ncclCommDestroy(comm));
+	for (void *one : streams)
+		cuStreamDestroy_v2(one);
+}
+
+/* On a stream the communicator reports the mistake of a group; the stream goes on. */
+static void unequalRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *own = newStream();
+	cudaStream_t stream = static_cast<cudaStream_t>(own);
+	const int in[2] = {1, 2};
+	int out[2];
+	ncclResult_t error = ncclSuccess;
+
+	if (rank)
+		CHECK(ncclSend(in, 2, ncclInt32, 0, comm, stream));
+	else
+		CHECK(ncclRecv(out, 1, ncclInt32, 1, comm, stream));
+	fakeDrain(own);
+	while (error == ncclSuccess)
+		CHECK(ncclCommGetAsyncError(comm, &error));
+	EXPECT(error == ncclInvalidArgument);
+	CHECK(ncclCommDestroy(comm));
+	cuStreamDestroy_v2(own);
+}
+
 static void twoRanks(void (*run)(const ncclUniqueId &, int))
 {
 	ncclUniqueId id;
@@ -141,6 +205,16 @@ static void twoRanks(void (*run)(const ncclUniqueId &, int))
 static void roots()
 {
 	twoRanks(rootsRank);
+}
+
+static void pairs()
+{
+	twoRanks(pairsRank);
+}
+
+static void unequal()
+{
+	twoRanks(unequalRank);
 }
 
 /* The end of a communicator waits for streams that reach their collectives later. */
@@ -274,7 +348,8 @@ static const struct {
 } cases[] = {
 	{"contexts", contexts, "600"}, {"roots", roots, "600"},	    {"late", late, "600"},
 	{"stuck", stuck, "1"},	       {"aborted", aborted, "600"}, {"revoked", revoked, "600"},
-	{"absent", absent, "600"},     {"broken", broken, "600"},
+	{"absent", absent, "600"},     {"broken", broken, "600"},   {"pairs", pairs, "600"},
+	{"unequal", unequal, "600"},
 };
 
 int main(int argc, char **argv)

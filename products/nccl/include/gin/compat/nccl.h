@@ -286,11 +286,17 @@ GIN_NCCL_CALL(Gather, (const void *send, void *receive, size_t count, ncclDataTy
 GIN_NCCL_CALL(Scatter, (const void *send, void *receive, size_t count, ncclDataType_t type,
 			int root, ncclComm_t comm, cudaStream_t stream));
 
-/* All calls below return ncclInvalidUsage. */
+/*
+ * Those of a group are one collective: every rank of the communicator makes a group with Send or
+ * Recv, one of 0 elements at least. Number k of the sends from one rank to another belongs to
+ * number k of the receives there.
+ */
 GIN_NCCL_CALL(Send, (const void *buffer, size_t count, ncclDataType_t type, int peer,
 		     ncclComm_t comm, cudaStream_t stream));
 GIN_NCCL_CALL(Recv, (void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		     cudaStream_t stream));
+
+/* All calls below return ncclInvalidUsage. */
 GIN_NCCL_CALL(RedOpCreatePreMulSum, (ncclRedOp_t * op, void *scalar, ncclDataType_t type,
 				     ncclScalarResidence_t where, ncclComm_t comm));
 GIN_NCCL_CALL(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
