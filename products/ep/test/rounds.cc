@@ -228,7 +228,7 @@ static void dispatchBytes(Rank &r, ginEp_t ep, const Round &round)
 static void givenBytes(Rank &r)
 {
 	/* Experts have more than 128 rows, so that there are two blocks of scales. */
-	Round round = roundOf(r, 2, 2, 352, 160 / static_cast<uint32_t>(r.nRanks) + 1);
+	Round round = roundOf(r, 2, 2, 352, 240 / static_cast<uint32_t>(r.nRanks));
 	ginEp_t ep = epFor(r, round);
 	round.edges = true;
 	for (uint32_t kind = 12; kind < 16; kind++) {
