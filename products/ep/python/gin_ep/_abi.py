@@ -11,12 +11,13 @@ DEVICE_NONE = -2
 
 BF16, F32, F8_E4M3, UE8M0X4, I32, I64, U8 = range(7)
 LL, HT = 1, 2
-ROWS_BF16, ROWS_F8 = 1, 2
+ROWS_BF16, ROWS_F8, ROWS_MXF8, ROWS_NVF4 = 1, 2, 4, 8
 REDUCE_RANK, REDUCE_NONE = 1, 2
 LOST_ERROR, LOST_MASK = 0, 1
 SEND, RECV, BOTH = 1, 2, 3
 EXPERT_MAJOR, RANK_MAJOR = 0, 1
-SCALE_F32, SCALE_POW2, SCALE_UE8M0 = 0, 1, 2
+SCALE_F32, SCALE_POW2, SCALE_UE8M0, SCALE_BLOCKS = 0, 1, 2, 3
+SCALE_STRIDED = 0
 CALLS = ("", "dispatch send", "dispatch receive", "combine send", "combine receive", "notify", "dispatch", "combine")
 
 # Values of ginResult_t that Python code looks at.
@@ -202,6 +203,8 @@ CONSTANTS = {
     "GIN_EP_LL": LL,
     "GIN_EP_ROWS_BF16": ROWS_BF16,
     "GIN_EP_ROWS_F8": ROWS_F8,
+    "GIN_EP_ROWS_MXF8": ROWS_MXF8,
+    "GIN_EP_ROWS_NVF4": ROWS_NVF4,
     "GIN_EP_REDUCE_RANK": REDUCE_RANK,
     "GIN_EP_REDUCE_NONE": REDUCE_NONE,
     "GIN_EP_LOST_ERROR": LOST_ERROR,
@@ -214,6 +217,8 @@ CONSTANTS = {
     "GIN_EP_SCALE_F32": SCALE_F32,
     "GIN_EP_SCALE_POW2": SCALE_POW2,
     "GIN_EP_SCALE_UE8M0": SCALE_UE8M0,
+    "GIN_EP_SCALE_STRIDED": SCALE_STRIDED,
+    "GIN_EP_SCALE_BLOCKS": SCALE_BLOCKS,
     "ginSuccess": SUCCESS,
     "ginEpCallDispatchSend": CALLS.index("dispatch send"),
     "ginEpCallDispatchRecv": CALLS.index("dispatch receive"),

@@ -2,7 +2,8 @@
 """NumPy arrays and torch tensors, seen alike: descriptions for the native module, and new tensors.
 
 The native module describes tensors of torch 2.10 and newer by itself. NumPy has neither bf16 nor e4m3: arrays of
-uint16 stand for bf16 and arrays of uint8 for e4m3; the types of ml_dtypes are taken too.
+uint16 stand for bf16 and arrays of uint8 for e4m3; the types of ml_dtypes are taken too. Bytes of mxfp8 and nvfp4 are
+uint8, or torch's types for them.
 """
 
 import functools
@@ -21,6 +22,8 @@ _TYPES = {
     "uint32": _abi.I32,
     "int64": _abi.I64,
     "bool": _abi.U8,
+    "float8_e8m0fnu": _abi.U8,
+    "float4_e2m1fn_x2": _abi.U8,
 }
 
 _kinds = {}  # of dtypes that were seen

@@ -12,13 +12,14 @@ from typing import Any
 
 from . import _abi, _library, _tensor
 
-GROUP = 128  # values of a row that share a scale
+GROUPS = {"fp8": 128, "mxfp8": 32, "nvfp4": 16}  # values of a row that share a scale
 LAYOUTS = {"expert": _abi.EXPERT_MAJOR, "rank": _abi.RANK_MAJOR}
 SCALES = {"f32": _abi.SCALE_F32, "pow2": _abi.SCALE_POW2, "ue8m0": _abi.SCALE_UE8M0}
+BYTE_SCALES = {"columns": _abi.SCALE_STRIDED, "blocks": _abi.SCALE_BLOCKS}  # of mxfp8 and nvfp4
 REDUCES = {"none": _abi.REDUCE_NONE, "rank": _abi.REDUCE_RANK}
 PHASES = {"send": _abi.SEND, "both": _abi.BOTH}
 LOST = {"error": _abi.LOST_ERROR, "mask": _abi.LOST_MASK}
-ROWS = {"bf16": _abi.ROWS_BF16, "fp8": _abi.ROWS_F8}
+ROWS = {"bf16": _abi.ROWS_BF16, "fp8": _abi.ROWS_F8, "mxfp8": _abi.ROWS_MXF8, "nvfp4": _abi.ROWS_NVF4}
 
 _by_number = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
@@ -83,7 +84,7 @@ def _config(
 
 
 _DEFAULTS = dict(
-    rows=("bf16", "fp8"), reduce="none", first_experts=None, timeout=100.0, on_lost="error", max_sms=0, contexts=0
+    rows=tuple(ROWS), reduce="none", first_experts=None, timeout=100.0, on_lost="error", max_sms=0, contexts=0
 )
 
 
@@ -92,6 +93,28 @@ def bytes_needed(ranks, **config):
     needed = ctypes.c_uint64()
     _abi.call("ginEpBytes", ctypes.byref(_config(ranks, **{**_DEFAULTS, **config})), ranks, ctypes.byref(needed))
     return needed.value
+
+
+def _scales_of(rows, scales):
+    """The number of a kind of scales."""
+    return choose(BYTE_SCALES if rows in ("mxfp8", "nvfp4") else SCALES, scales, "scales")
+
+
+def _hidden_of(x, rows):
+    """Values of a row of x; two are in a byte of nvfp4."""
+    packed = rows == "nvfp4" and _tensor.kind_of(x, "x") != _abi.BF16
+    return x.shape[-1] * (2 if packed else 1)
+
+
+def _made_scales(make, rows, hidden, kind, scales):
+    """New scales of received rows."""
+    groups = -(-hidden // GROUPS[kind])
+    if scales == "blocks":
+        return make.empty((rows[0], -(-rows[1] // 128) * 128, -(-groups // 4) * 4), "uint8")
+    if kind != "fp8":
+        return make.columns(rows + (groups,), "uint8")
+    words, of = (-(-groups // 4), "int32") if scales == "ue8m0" else (groups, "float32")
+    return make.columns(rows + (words,), of)
 
 
 @dataclass(frozen=True)
@@ -111,7 +134,7 @@ class Failure:
 class Dispatched:
     """What a dispatch gives. With phase="send" the tensors are valid after receive()."""
 
-    x: Any  # expert-major [own experts, ranks * max_tokens, hidden], rank-major [ranks, max_tokens, hidden]
+    x: Any  # expert-major [own experts, ranks * max_tokens, hidden], rank-major [ranks, max_tokens, hidden]; nvfp4: / 2
     scales: Any  # None for bf16
     count: Any
     src_info: Any
@@ -149,7 +172,7 @@ class Ep:
     experts         of all ranks, as even as can be, or by first_experts: rank r has the experts
                     first_experts[r] to first_experts[r + 1] - 1
     topk, hidden, max_tokens    the most experts of a token, elements of a row, tokens of a rank
-    rows            the kinds of rows that will be sent: "bf16", "fp8"
+    rows            the kinds of rows that will be sent: "bf16", "fp8", "mxfp8", "nvfp4"
     reduce          "none": both kinds of combine; "rank": combine(reduce="rank") only, with less memory
     timeout         seconds that a call waits for a rank; 0: no limit
     on_lost         "error" or "mask": what a call does when a rank does not answer
@@ -213,8 +236,10 @@ class Ep:
         topk_weights=None,
         *,
         x_scales=None,
+        x_global_scale=None,
         fp8=False,
-        scales="f32",
+        rows=None,
+        scales=None,
         layout="expert",
         phase="both",
         stats=None,
@@ -224,10 +249,13 @@ class Ep:
     ):
         """Sends each token to the ranks of its experts. Collective, in one order on all ranks.
 
-        x             [tokens, hidden] bf16; or e4m3 with x_scales
+        x             [tokens, hidden] bf16; or e4m3, or nvfp4 [tokens, hidden / 2], with x_scales
         topk_idx      [tokens, K] int32 or int64, -1: none
         topk_weights  [tokens, K] f32, for combine(reduce="rank")
-        fp8           send bf16 as e4m3 with one scale for 128 values: "f32", "pow2" or "ue8m0"
+        fp8           rows="fp8"
+        rows          "bf16"; "fp8": e4m3 with one scale for 128 values: scales="f32", "pow2" or "ue8m0"; "mxfp8",
+                      "nvfp4": scales="columns", or "blocks" of 128 rows and 4 scales. None: fp8 if there are x_scales
+        x_global_scale    one f32, for bf16 x that becomes nvfp4
         layout        "expert" or "rank"
         phase         "send": the caller calls receive() on the result
         stats         [own experts] int32, to which the counts are added
@@ -235,7 +263,8 @@ class Ep:
         out           a Dispatched whose tensors are written, instead of new ones
         """
         _refuse_gradients(x=x, topk_weights=topk_weights, x_scales=x_scales)
-        fp8 = fp8 or x_scales is not None
+        rows = rows or ("fp8" if fp8 or x_scales is not None else "bf16")
+        scales = scales or ("columns" if rows in ("mxfp8", "nvfp4") else "f32")
         made, call = self.calls.dispatch(
             x,
             x_scales,
@@ -243,10 +272,11 @@ class Ep:
             topk_weights,
             stats,
             wait_cost,
-            out._tensors() if out else self.outputs(x, topk_idx, fp8, scales, layout),
+            x_global_scale,
+            out._tensors() if out else self.outputs(x, topk_idx, rows, scales, layout),
             stream,
-            _abi.ROWS_F8 if fp8 else _abi.ROWS_BF16,
-            choose(SCALES, scales, "scales"),
+            choose(ROWS, rows, "rows"),
+            _scales_of(rows, scales),
             choose(LAYOUTS, layout, "layout"),
             choose(PHASES, phase, "phase"),
         )
@@ -254,16 +284,16 @@ class Ep:
         received._call = call
         return received
 
-    def outputs(self, x, topk_idx, fp8, scales, layout):
+    def outputs(self, x, topk_idx, rows, scales, layout):
         """Functions that make the outputs of a dispatch, or None, in the order of Dispatched._tensors()."""
         try:
-            key = type(x), x.shape[-1], topk_idx.shape[-1], fp8, scales, layout
+            key = type(x), _hidden_of(x, rows), topk_idx.shape[-1], rows, scales, layout
         except (AttributeError, IndexError):
             _tensor.describe(x, "x"), _tensor.describe(topk_idx, "topk_idx")
             raise ValueError(f"x and topk_idx need 2 dimensions; their shapes are {_shape(x)} and {_shape(topk_idx)}")
         found = self._outputs.get(key)
         if found is None:
-            choose(LAYOUTS, layout, "layout"), choose(SCALES, scales, "scales")
+            choose(LAYOUTS, layout, "layout"), choose(ROWS, rows, "rows"), _scales_of(rows, scales)
             make = self._maker(x)
             made = self._made(make, *key[1:])
             found = self._outputs[key] = tuple(make.again(one) if one is not None else None for one in made)
@@ -274,15 +304,14 @@ class Ep:
             return _tensor.NumpyMaker()
         return _tensor.TorchMaker("cpu" if self.comm.device is None else f"cuda:{self.comm.device}")
 
-    def _made(self, make, hidden, topk, fp8, scales, layout):
+    def _made(self, make, hidden, topk, kind, scales, layout):
         """New outputs of a dispatch."""
         info, expert_major = self.info, layout == "expert"
         rows = (info.localExperts, info.recvRows) if expert_major else (info.nRanks, info.maxTokens)
-        groups = -(-hidden // GROUP)
-        words, kind = (-(-groups // 4), "int32") if scales == "ue8m0" else (groups, "float32")
+        values, of = {"bf16": (hidden, "bf16"), "nvfp4": (hidden // 2, "uint8")}.get(kind, (hidden, "e4m3"))
         return (
-            make.empty(rows + (hidden,), "e4m3" if fp8 else "bf16"),
-            make.columns(rows + (words,), kind) if fp8 else None,
+            make.empty(rows + (values,), of),
+            _made_scales(make, rows, hidden, kind, scales) if kind in GROUPS else None,
             make.empty(rows[:1], "int32"),
             make.empty(rows, "int32"),
             make.empty((info.localExperts, info.nRanks), "int64") if expert_major else None,
@@ -291,9 +320,10 @@ class Ep:
             make.empty((info.handleBytes,), "uint8"),
         )
 
-    def empty_like_received(self, x, topk, fp8=False, scales="f32", layout="expert"):
+    def empty_like_received(self, x, topk, fp8=False, scales="f32", layout="expert", rows=None):
         """A Dispatched with new tensors of the kind of x, on the ranks' device. Scales are column-major."""
-        return Dispatched(*self._made(self._maker(x), x.shape[1], topk, fp8, scales, layout))
+        rows = rows or ("fp8" if fp8 else "bf16")
+        return Dispatched(*self._made(self._maker(x), _hidden_of(x, rows), topk, rows, scales, layout))
 
     def combine(
         self,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { IN_X, IN_SCALES, IN_INDEX, IN_WEIGHTS, IN_STATS, IN_COST, INPUTS };
+enum { IN_X, IN_SCALES, IN_INDEX, IN_WEIGHTS, IN_STATS, IN_COST, IN_GLOBAL, INPUTS };
 enum {
 	OUT_X,
 	OUT_SCALES,
@@ -22,8 +22,8 @@ enum {
 };
 enum { ROWS_X, ROWS_HANDLE, ROWS_INDEX, ROWS_WEIGHTS, ROWS_READY, ROWS_COST, ROWS_OUT };
 
-static const char *const inputNames[] = {"x",	  "x_scales", "topk_idx", "topk_weights",
-					 "stats", "wait_cost"};
+static const char *const inputNames[] = {"x",	  "x_scales",  "topk_idx",	"topk_weights",
+					 "stats", "wait_cost", "x_global_scale"};
 static const char *const outputNames[] = {
 	"out.x",	"out.scales",	    "out.count", "out.src_info", "out.layout_range",
 	"out.topk_idx", "out.topk_weights", "out.handle"};
@@ -226,6 +226,8 @@ static void dispatchArgs(struct work *work)
 	ginEpDispatchArgs_t *args = &work->args.dispatch;
 
 	args->hidden = (uint32_t)in[IN_X].tensor.size[1];
+	if (args->rows == GIN_EP_ROWS_NVF4 && in[IN_X].tensor.type != ginEpBf16)
+		args->hidden *= 2;
 	args->handle = out[OUT_HANDLE].tensor.data;
 	args->x = in[IN_X].tensor;
 	args->scales = in[IN_SCALES].tensor;
@@ -240,6 +242,7 @@ static void dispatchArgs(struct work *work)
 	args->recvTopkWeights = out[OUT_WEIGHTS].tensor;
 	args->recvStats = in[IN_STATS].tensor;
 	args->waitCost = in[IN_COST].tensor;
+	args->xGlobalScale = in[IN_GLOBAL].tensor;
 }
 
 static int wrongCount(const char *name, Py_ssize_t count, Py_ssize_t wanted)
@@ -431,9 +434,8 @@ static PyObject *callsClose(PyObject *self, PyObject *unused)
 
 static PyMethodDef callsMethods[] = {
 	{"dispatch", (PyCFunction)(void (*)(void))callsDispatch, METH_FASTCALL,
-	 "(x, x_scales, topk_idx, topk_weights, stats, wait_cost, out, stream, rows, scales, "
-	 "layout, "
-	 "phase) -> (outputs, Call or None)"},
+	 "(x, x_scales, topk_idx, topk_weights, stats, wait_cost, x_global_scale, out, stream, "
+	 "rows, scales, layout, phase) -> (outputs, Call or None)"},
 	{"combine", (PyCFunction)(void (*)(void))callsCombine, METH_FASTCALL,
 	 "(x, handle, topk_idx, topk_weights, out, wait_cost, make, stream, reduce, layout, phase) "
 	 "-> "

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Number formats of the reference: bf16 as uint16, e4m3 (the "fn" kind) as uint8, scales per 128 values.
+"""Number formats of the reference: bf16 as uint16, e4m3 (the "fn" kind) as uint8, scales per 128 values; mxfp8, nvfp4.
 
-NumPy has neither format. bf16 is the upper half of an f32. e4m3 has 4 exponent bits with bias 7, 3 mantissa
+NumPy has none of them. bf16 is the upper half of an f32. e4m3 has 4 exponent bits with bias 7, 3 mantissa
 bits, no infinity; 0x7f and 0xff are NaN, the largest value is 448.
 """
 
@@ -93,6 +93,52 @@ def dequantize(codes, scales):
     """f32 values of one row."""
     spread = np.repeat(np.asarray(scales, np.float32), GROUP)[: len(codes)]
     return e4m3_to_f32(codes) * spread
+
+
+def _groups(rows, size):
+    """f32 values of rows of bf16 by groups, and the largest magnitude of each group; NaN is ignored."""
+    values = bf16_to_f32(rows).reshape(len(rows), -1, size)
+    return values, np.where(np.isnan(values), np.float32(0), np.abs(values)).max(axis=2, keepdims=True)
+
+
+def mxfp8(rows):
+    """Rows of bf16: (e4m3, exponents of UE8M0 of 32 values): the rule of OCP MX 1.0, 6.3."""
+    values, amax = _groups(rows, 32)
+    _, above = np.frexp(np.where(np.isfinite(amax), amax, 1))  # amax is below 2^above
+    shared = np.where(np.isinf(amax), 128, np.where(amax == 0, -127, above - 1)) - 8
+    shared = np.maximum(shared, -127)
+    with np.errstate(all="ignore"):
+        codes = f32_to_e4m3((values / np.ldexp(1.0, shared)).astype(np.float32))
+    return codes.reshape(len(rows), -1), (shared + 127).astype(np.uint8)[..., 0]
+
+
+_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+
+
+def f32_to_e2m1(values):
+    """Rounds to nearest, ties to even; larger values and NaN become 6."""
+    size = np.fmin(np.abs(values), np.float32(6)).astype(np.float64)
+    _, above = np.frexp(size)
+    step = np.ldexp(1.0, np.maximum(above - 1, 0) - 1)
+    codes = np.searchsorted(_E2M1, (np.rint(size / step) * step).astype(np.float32)).astype(np.uint8)
+    return codes | np.where(np.signbit(values) & ~np.isnan(values), np.uint8(8), np.uint8(0))
+
+
+def nvfp4(rows, scale):
+    """Rows of bf16: (pairs of e2m1, e4m3 scales of 16 values), by the global scale."""
+    values, amax = _groups(rows, 16)
+    scale = np.float32(scale)
+    with np.errstate(all="ignore"):
+        scales = f32_to_e4m3(amax / np.float32(6) * scale)
+        factor = np.where(scales == 0, np.float32(0), scale / e4m3_to_f32(scales))
+        codes = f32_to_e2m1(values * factor).reshape(len(rows), -1)
+    return codes[:, ::2] | codes[:, 1::2] << 4, scales[..., 0]
+
+
+def from_blocks(memory, rows, scales):
+    """[rows, scales] of bytes that are in blocks of 128 rows and 4 scales."""
+    blocks = memory.reshape(-1, memory.shape[-1] // 4, 32, 4, 4)  # block, r % 32, r / 32 % 4, s % 4
+    return blocks.transpose(0, 3, 2, 1, 4).reshape(-1, memory.shape[-1])[:rows, :scales]
 
 
 def fma(a, b, c):

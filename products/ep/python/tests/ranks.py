@@ -226,6 +226,55 @@ def case_fp8(comm):
         same(f"their scale, {token}", received.scales[0, token], scales)
 
 
+def orders_of_all_bf16():
+    """Every bf16: among its neighbours, among others, and alone among zeros; [tokens, hidden]."""
+    every = np.arange(65536).astype(np.uint16)
+    alone = np.zeros((65536, 32), np.uint16)
+    alone[np.arange(65536), np.random.default_rng(9).integers(0, 32, 65536)] = every
+    return every.reshape(64, -1), np.random.default_rng(8).permutation(every).reshape(64, -1), alone.reshape(64, -1)
+
+
+def case_formats(comm):
+    """Every bf16 becomes mxfp8, and nvfp4 by several global scales, as the reference has it."""
+    kinds = [("mxfp8", None, quant.mxfp8)]
+    for number in (1, 42, 2.0**-100):
+        scale = np.array([number], np.float32)
+        kinds.append(("nvfp4", scale, lambda rows, scale=scale: quant.nvfp4(rows, scale[0])))
+    for rows in orders_of_all_bf16():
+        tokens, hidden = rows.shape
+        topk = np.full((tokens, 1), comm.rank, np.int64)
+        with gin_ep.Ep(comm, experts=comm.size, topk=1, hidden=hidden, max_tokens=tokens) as ep:
+            for kind, scale, cast in kinds:
+                got = ep.dispatch(rows, topk, rows=kind, x_global_scale=scale)
+                codes, scales = cast(rows)
+                same(f"{kind} codes, {scale}", got.x[0, :tokens], codes)
+                same(f"{kind} scales, {scale}", got.scales[0, :tokens], scales)
+
+
+def case_given_formats(comm):
+    """Rows that are mxfp8 or nvfp4 already, with scales that are anything, in columns and in blocks."""
+    problem = Problem(comm.size, Shape(hidden=352), 22)
+    rng = np.random.default_rng(22)
+    for kind, data, scales in (("mxfp8", 352, 11), ("nvfp4", 176, 22)):
+        x, x_scales = (
+            [rng.integers(0, 256, (len(rows), n)).astype(np.uint8) for rows in problem.x] for n in (data, scales)
+        )
+        wanted, wanted_scales = (
+            reference.dispatch(rows, problem.topk, problem.first, problem.shape.max_tokens)[comm.rank]
+            for rows in (x, x_scales)
+        )
+        with gin_ep.Ep(comm, **problem.config()) as ep:
+            for layout in ("columns", "blocks"):
+                got = ep.dispatch(
+                    x[comm.rank], problem.topk[comm.rank], x_scales=x_scales[comm.rank], rows=kind, scales=layout
+                )
+                same("count", got.count, wanted.count)
+                for i, n in enumerate(wanted.count):
+                    found = quant.from_blocks(got.scales[i], n, scales) if layout == "blocks" else got.scales[i, :n]
+                    same(f"{kind} data of expert {i}", got.x[i, :n], wanted.x[i, :n].astype(np.uint8))
+                    same(f"{kind} scales of expert {i}", found, wanted_scales.x[i, :n].astype(np.uint8))
+
+
 def case_odd_numbers(comm):
     """Groups with infinities, NaNs, denormals, and zeros only."""
     rng = np.random.default_rng(8)

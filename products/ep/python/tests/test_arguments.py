@@ -203,7 +203,7 @@ class Dispatches(unittest.TestCase):
         x, topk = np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)
         calls = gin_ep.ep.native().Calls(0, 0, 64)
         with self.assertRaisesRegex(ValueError, "x is on the CPU, the ranks use GPU 0"):
-            calls.dispatch(x, None, topk, None, None, None, (None,) * 8, None, 1, 0, 0, 3)
+            calls.dispatch(x, None, topk, None, None, None, None, (None,) * 8, None, 1, 0, 0, 3)
 
     def test_handles(self):
         def use(comm):

@@ -310,6 +310,50 @@ def case_corners(comm):
     buffer.destroy()
 
 
+def case_nvfp4(comm):
+    """vLLM and SGLang with use_nvfp4: data and scales of each expert in the order of FlashInfer's masked GEMM."""
+    layer = Layer(comm, Shape(hidden=352), 90)
+    most = max(float(layer.x.float().abs().max()), 1.0) if len(layer.x) else 1.0
+    scale = torch.tensor(448 * 6 / most, dtype=torch.float32, device=DEVICE)
+    scales = [np.frombuffer(one, np.float32)[0] for one in comm.allgather(np.float32(scale.cpu()).tobytes())]
+    buffer = make_buffer(comm)
+    for is_hooked in (False, True):
+        (x, x_scales), count, handle, event, hook = buffer.low_latency_dispatch(
+            layer.x,
+            layer.topk,
+            layer.most,
+            layer.experts,
+            use_fp8=False,
+            use_nvfp4=True,
+            x_global_scale=scale,
+            async_finish=not is_hooked,
+            return_recv_hook=is_hooked,
+        )
+        hook() if is_hooked else event.current_stream_wait()
+        rows, bytes_, experts = x.shape
+        assert bytes_ == 176 and x_scales.shape == (32, 4, -(-rows // 128), 4, 6, experts), x_scales.shape
+        source = [quant.nvfp4(own, number) if len(own) else ([], []) for own, number in zip(layer.problem.x, scales)]
+        for e in range(experts):
+            tokens = reference.rows_of_expert(layer.problem.topk, int(layer.problem.first[comm.rank]) + e)
+            same("count", int(count[e]), len(tokens))
+            for i, (rank, token, _) in enumerate(tokens):
+                same("e2m1", to_numpy(x[i, :, e]), source[rank][0][token])
+                found = to_numpy(x_scales[i % 32, i // 32 % 4, i // 128, :, :, e]).T.reshape(-1)
+                same("scales", found[:22], source[rank][1][token])
+        y = torch.ones((experts, rows, 352), dtype=torch.bfloat16, device=DEVICE)
+        out, _, _ = buffer.low_latency_combine(y, layer.topk, layer.weights, handle)
+        weights = torch.where(layer.topk >= 0, layer.weights, 0).sum(1, keepdim=True)
+        assert torch.allclose(out.float(), weights.expand(out.shape), rtol=0.01)
+    for words, more in (("needs use_fp8=False", {"use_fp8": True}), ("needs x_global_scale", {"x_global_scale": None})):
+        try:
+            keywords = {"use_fp8": False, "use_nvfp4": True, "x_global_scale": scale, **more}
+            buffer.low_latency_dispatch(layer.x, layer.topk, 8, 8, **keywords)
+            raise AssertionError(f"no error: {words}")
+        except ValueError as error:
+            assert words in str(error), error
+    buffer.destroy()
+
+
 def case_wrong(comm):
     """Arguments of the wrong kind or shape: the error names them, and no rank waits for another."""
     layer = Layer(comm, Shape(tokens=[4] * comm.size), 80)

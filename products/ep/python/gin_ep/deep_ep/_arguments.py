@@ -4,12 +4,6 @@
 import functools
 import inspect
 
-# Keywords of callers that are newer than DeepEP V1, and what they ask for.
-NEWER = {
-    "use_nvfp4": "NVFP4 rows",
-    "x_global_scale": "NVFP4 rows",
-}
-
 OTHER_BUFFERS = {"ElasticBuffer": "of DeepEP V2", "HybridEPBuffer": "of DeepEP's branch hybrid-ep"}
 
 
@@ -45,15 +39,14 @@ def shape_of_rows(name, tensor, sizes):
 
 
 def names_unknown_keywords(function):
-    """A TypeError names all keywords that the function does not have, and what they ask for."""
+    """A TypeError names all keywords that the function does not have."""
     known = set(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def checked(*arguments, **keywords):
         if not known.issuperset(keywords):
             unknown = [name for name in keywords if name not in known]
-            words = [f"{name} ({NEWER[name]})" if name in NEWER else name for name in unknown]
-            raise TypeError(f"{function.__qualname__}() of gin_ep.deep_ep has no argument {', '.join(words)}")
+            raise TypeError(f"{function.__qualname__}() of gin_ep.deep_ep has no argument {', '.join(unknown)}")
         return function(*arguments, **keywords)
 
     return checked

@@ -67,6 +67,13 @@ def _readiness(src_info, comp_signal, block_m, threshold, num_sms, src_signals, 
     return {"ready": ready, "ready_rows": block_m, "ready_at": threshold, "sms": num_sms}
 
 
+def _blocks_of(scales):
+    """Scales in blocks of 128 rows and 4 scales, [experts, rows, scales], as FlashInfer names their dimensions."""
+    experts, rows, columns = scales.shape
+    blocks = scales.view(torch.float8_e4m3fn).view(experts, rows // 128, columns // 4, 32, 4, 4)
+    return blocks.permute(3, 4, 1, 5, 2, 0)
+
+
 _hints = {}  # {bytes: (shape, ranks)} of get_low_latency_rdma_size_hint()
 _left = []  # Buffers that the end of the process destroys, in the order of their making
 
@@ -259,15 +266,23 @@ class Buffer(Normal, metaclass=NamesAbsent):
         async_finish=False,
         return_recv_hook=False,
         topk_weights=None,
+        use_nvfp4=False,
+        x_global_scale=None,
     ):
         """Returns (recv_x, recv_count, handle, event, hook).
 
         recv_x is [local experts, ranks * max_tokens, hidden], bf16, or with use_fp8 the pair of e4m3 and
         scales, which are column-major: f32 per 128 values, or with use_ue8m0 int32 of four exponents. An
         expert's rows are ordered by source rank and token. topk_weights: for combine(reduce="rank").
+
+        use_nvfp4, with use_fp8=False: recv_x is the pair of uint8 [rows, hidden / 2, local experts], two e2m1 in a
+        byte, and e4m3 scales of 16 values, [32, 4, rows / 128, 4, hidden / 64, local experts]: views of memory in the
+        order of FlashInfer's masked GEMM. x_global_scale: one f32, 448 * 6 / the largest magnitude of x.
         """
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         require(not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale")
+        require(not (use_nvfp4 and use_fp8), "use_nvfp4 needs use_fp8=False")
+        require(not use_nvfp4 or x_global_scale is not None, "use_nvfp4 needs x_global_scale, a tensor of one float")
         _, hidden = shape_of_rows("x", x, "[tokens, hidden] bfloat16")
         _, topk = shape_of_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
         if x.dtype != torch.bfloat16:
@@ -277,18 +292,22 @@ class Buffer(Normal, metaclass=NamesAbsent):
             x,
             topk_idx,
             topk_weights,
-            fp8=use_fp8,
-            scales="ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32",
+            rows="nvfp4" if use_nvfp4 else "fp8" if use_fp8 else "bf16",
+            scales="blocks" if use_nvfp4 else "ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32",
+            x_global_scale=x_global_scale if use_nvfp4 else None,
             phase="send" if return_recv_hook else "both",
             stats=cumulative_local_expert_recv_stats,
             wait_cost=dispatch_wait_recv_cost_stats,
             stream=self._stream_after_current() if async_finish else None,
         )
-        event = self._event((x, topk_idx, topk_weights, received)) if async_finish else EventOverlap()
+        inputs = x, topk_idx, topk_weights, x_global_scale
+        event = self._event((*inputs, received)) if async_finish else EventOverlap()
         src_info = received.src_info
         src_info._gin_ep_dispatch = received.handle, made, topk_weights is not None
         handle = src_info, received.layout_range, num_max_dispatch_tokens_per_rank, hidden, num_experts
         recv_x = (received.x, received.scales) if use_fp8 else received.x
+        if use_nvfp4:
+            recv_x = received.x.permute(1, 2, 0), _blocks_of(received.scales)
         return recv_x, received.count, handle, event, received.receive if return_recv_hook else None
 
     @names_unknown_keywords
