@@ -36,7 +36,7 @@ void symmBlockDrop(struct symmBlock *block)
 		symmMemoryLater(&block->memory);
 }
 
-static ginResult_t refuseChild(void)
+ginResult_t symmRefuseChild(void)
 {
 	return symmFail(ginErrorInvalidUsage,
 			"this process is a fork of the one that uses symmetric memory: "
@@ -62,7 +62,7 @@ ginResult_t ginSymmAlloc(int device, size_t bytes, void **ptr)
 	ginResult_t result;
 
 	if (symmIsChild())
-		return refuseChild();
+		return symmRefuseChild();
 	if (device != GIN_DEVICE_NONE && (result = symmGpuOpen(device, &gpu)))
 		return result;
 	struct symmBlock *block = calloc(1, sizeof(*block));

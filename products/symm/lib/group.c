@@ -164,6 +164,8 @@ static ginResult_t failure(struct ginSymmGroup *group)
 
 ginResult_t symmGroupStopped(struct ginSymmGroup *group)
 {
+	if (symmIsChild())
+		return symmRefuseChild();
 	pthread_mutex_lock(&symmLock);
 	ginResult_t result = failure(group);
 	pthread_mutex_unlock(&symmLock);

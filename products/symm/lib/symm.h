@@ -92,6 +92,8 @@ void symmMemoryLater(struct symmMemory *memory); /* frees it, and the struct, in
 void symmSweep(void);
 int symmIsChild(void); /* this process is a fork of the one that uses the library */
 
+ginResult_t symmRefuseChild(void); /* block.c: the failure of calls of a fork */
+
 /* block.c. The caller holds symmLock. */
 struct symmBlock *symmBlockAround(const void *ptr);
 void symmBlockDrop(struct symmBlock *block);
