@@ -40,6 +40,7 @@ class DeviceCommunicator(Resource):
         queue_depth: int = 1024,
         timeout: float = 0,
         routes: tuple[str, ...] = (),
+        traffic_class: int = -1,
     ):
         want = _abi.ginDevCommRequirements(
             ctypes.sizeof(_abi.ginDevCommRequirements),
@@ -50,6 +51,7 @@ class DeviceCommunicator(Resource):
             _arguments.whole("barriers", barriers, _arguments.UINT32),
             _arguments.whole("queue_depth", queue_depth, _arguments.UINT32),
             _route_mask(routes),
+            _arguments.whole("traffic_class", traffic_class, (-1, 255)),
         )
         self.struct = _abi.ginDevComm()
         size = ctypes.sizeof(self.struct)

@@ -20,6 +20,7 @@ WRONG_REQUIREMENTS = [
     (dict(timeout=float("nan")), ValueError, "timeout is nan seconds: give 0 or more"),
     (dict(timeout="1"), TypeError, "timeout is '1': give seconds"),
     (dict(routes=["nvlink"]), ValueError, "routes is .*nvlink.*: give a tuple of 'direct', '"),
+    (dict(traffic_class=256), ValueError, "traffic_class is 256: give -1 to 255"),
     (dict(routes="direct"), ValueError, "routes is 'direct': give a tuple of 'direct', 'proxy'"),
 ]
 
@@ -40,6 +41,19 @@ def test_seconds(comm):
     assert host.seconds(0.5) == 500_000_000
     with comm.device(timeout=0.25) as dc:
         assert dc.struct.timeout == 250_000_000
+
+
+def test_traffic_class(comm, monkeypatch):
+    """No NIC is here: what ginDevCommCreate() is given is compared."""
+    made = []
+    def collective(_call, want, *_rest):
+        made.append(want._obj.trafficClass)
+
+    monkeypatch.setattr(comm, "_collective", collective)
+    monkeypatch.setattr(libgin.DeviceCommunicator, "_opened", lambda *_: None)
+    for given in ({}, {"traffic_class": 0}, {"traffic_class": 96}):
+        libgin.DeviceCommunicator(comm, **given)
+    assert made == [-1, 0, 96]  # -1: GIN_NIC_TC decides
 
 
 def test_memory(comm):
