@@ -447,7 +447,7 @@ typedef struct ginEpHtDispatchArgs {
 	 * multiples of 16.
 	 */
 	ginEpTensor_t x;
-	ginEpTensor_t scales;	   /* [T][S] of 4 bytes, any strides; or none */
+	ginEpTensor_t scales;	   /* [T][S] of 1 or 4 bytes, any strides; or none */
 	ginEpTensor_t topkIdx;	   /* [T][K] int32 or int64; or none */
 	ginEpTensor_t topkWeights; /* [T][K] f32, with topkIdx; or none */
 	/*

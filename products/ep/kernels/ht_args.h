@@ -72,10 +72,11 @@ struct epHtCall {
 	struct epHtHandle *handle;
 	uint32_t tokens, topk, experts, alignment;
 	uint32_t rowBytes, metaBytes, scaleWords, indexBytes;
-	uint32_t room;	 /* rows of recvX, or of x of combine */
-	uint32_t inPool; /* they are the pool */
-	uint32_t ticket; /* 0: none */
-	uint32_t shared; /* bytes of shared memory of a block on a GPU */
+	uint32_t byteScales; /* scales of a row that have one byte each; 0: scaleWords of 4 */
+	uint32_t room;	     /* rows of recvX, or of x of combine */
+	uint32_t inPool;     /* they are the pool */
+	uint32_t ticket;     /* 0: none */
+	uint32_t shared;     /* bytes of shared memory of a block on a GPU */
 	struct epHtRows x, scales, out, bias[2];
 	int64_t scaleStep;
 	const char *topkIdx;

@@ -50,7 +50,7 @@ struct epHtRun {
 
 	GIN_FN static uint32_t metaWords() { return 0; }
 	GIN_FN static const char *metaAt(uint32_t, uint32_t) { return nullptr; }
-	GIN_FN static uint32_t meta(uint32_t) { return 0; }
+	GIN_FN static uint32_t meta(uint32_t, uint32_t) { return 0; }
 	GIN_FN static void done(uint32_t) {}
 
 	template <class F> GIN_FN void each(uint32_t i, F f) const
@@ -70,7 +70,10 @@ class EpHtDispatch : public EpHt
 		GIN_FN const char *source(uint32_t i) const { return of.rowOf(first + i); }
 		GIN_FN uint32_t bytes(uint32_t) const { return of.call.rowBytes; }
 		GIN_FN uint32_t metaWords() const { return of.metaWords(); }
-		GIN_FN uint32_t meta(uint32_t i) const { return first + i; }
+		GIN_FN uint32_t meta(uint32_t i, uint32_t w) const
+		{
+			return of.metaNumber(first + i, w);
+		}
 		GIN_FN const char *metaAt(uint32_t i, uint32_t w) const
 		{
 			return of.metaAt(first + i, w);
@@ -152,6 +155,22 @@ private:
 	/* Words of a row's meta: the token, experts, weights, scales. */
 	GIN_FN uint32_t metaWords() const { return 1 + 2 * call.topk + call.scaleWords; }
 
+	/* The token, or scales of one byte, as far as they exist. */
+	GIN_FN uint32_t metaNumber(uint32_t t, uint32_t w) const
+	{
+		const char *const scales = call.scales.data + t * call.scales.step;
+		const uint32_t first = (w - 1 - 2 * call.topk) * 4;
+		uint32_t word = 0;
+		if (w == 0)
+			return t;
+		GIN_NO_UNROLL
+		for (uint32_t b = 0; b < 4 && first + b < call.byteScales; b++)
+			word |= static_cast<uint32_t>(
+					static_cast<uint8_t>(scales[(first + b) * call.scaleStep]))
+				<< b * 8;
+		return word;
+	}
+
 	/* An index of 8 bytes is sent by its low word. */
 	GIN_FN const char *metaAt(uint32_t t, uint32_t w) const
 	{
@@ -163,6 +182,8 @@ private:
 		if (w <= 2 * call.topk)
 			return reinterpret_cast<const char *>(call.topkWeights + item + w - 1 -
 							      call.topk);
+		if (call.byteScales)
+			return nullptr;
 		return call.scales.data + t * call.scales.step +
 		       (w - 1 - 2 * call.topk) * call.scaleStep;
 	}
@@ -293,6 +314,10 @@ private:
 	{
 		const char *const meta = plan.own + ht.metaAt + row * call.metaBytes;
 		const uint32_t scale = w - 1 - call.topk, k = w - 1;
+		if (w > call.topk && call.byteScales) {
+			unpackBytes(row, scale * 4, wordAt(meta, w + call.topk));
+			return;
+		}
 		if (w > call.topk) {
 			reinterpret_cast<uint32_t *>(
 				call.recvScales)[row * call.scaleWords + scale] =
@@ -310,6 +335,13 @@ private:
 		storeIndex(row * call.topk + k, mine ? local : EP_NONE);
 		call.recvTopkWeights[row * call.topk + k] =
 			mine ? epFloatOf(wordAt(meta, w + call.topk)) : 0.0f;
+	}
+
+	GIN_FN void unpackBytes(size_t row, uint32_t first, uint32_t word) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t b = first; b < first + 4 && b < call.byteScales; b++, word >>= 8)
+			call.recvScales[row * call.byteScales + b] = static_cast<char>(word);
 	}
 
 	GIN_FN static uint32_t wordAt(const char *meta, uint32_t w)

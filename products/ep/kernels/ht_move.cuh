@@ -6,7 +6,7 @@
  *
  *	source(i), bytes(i)	an item's row: multiples of 16
  *	metaWords()		words of its meta; 0: none
- *	metaAt(i, w)		where word w of the meta is; NULL: it is the number meta(i)
+ *	metaAt(i, w)		where word w of the meta is; NULL: it is the number meta(i, w)
  *	each(i, f)		calls f(row, meta) for each place of the item
  *	done(end)		the items below `end` are at their places; by the whole team
  *
@@ -35,7 +35,7 @@
 template <class Items> GIN_FN uint32_t epMetaWord(const Items &items, uint32_t i, uint32_t w)
 {
 	const char *const at = items.metaAt(i, w);
-	return at ? ginLoadWeak<uint32_t>(at) : items.meta(i);
+	return at ? ginLoadWeak<uint32_t>(at) : items.meta(i, w);
 }
 
 /* By loads and stores. */
@@ -108,7 +108,7 @@ GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Ite
 			asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(word), "l"(at)
 				     : "memory");
 		else
-			asm volatile("st.shared.u32 [%0], %1;" ::"r"(word), "r"(items.meta(i))
+			asm volatile("st.shared.u32 [%0], %1;" ::"r"(word), "r"(items.meta(i, w))
 				     : "memory");
 	}
 	asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)

@@ -156,18 +156,21 @@ static ginResult_t checkScales(ginEp_t ep, const ginEpHtDispatchArgs_t *in, stru
 	if (!like)
 		return ginSuccess;
 	int64_t size[2] = {call->tokens, like->size[1]}, received[2] = {call->room, like->size[1]};
-	if (size[1] < 1 || size[1] * 4 > ep->config.htScaleBytes)
-		return BAD("scales.size[1] is %lld, must be 1 to htScaleBytes / 4 = %u of the "
+	int bytes = epElementBytes(call->tokens ? t->type : out->type) == 1 ? 1 : 4;
+	uint32_t most = ep->config.htScaleBytes / (uint32_t)bytes;
+	if (size[1] < 1 || size[1] > most)
+		return BAD("scales.size[1] is %lld, must be 1 to htScaleBytes / %d = %u of the "
 			   "configuration",
-			   (long long)size[1], ep->config.htScaleBytes / 4);
-	if (call->tokens && epElementBytes(t->type) != 4)
-		return BAD("scales has elements of type %d, must have 4 bytes", t->type);
+			   (long long)size[1], bytes, most);
+	if (call->tokens && epElementBytes(t->type) != bytes)
+		return BAD("scales has elements of type %d, must have 1 or 4 bytes", t->type);
 	if ((call->tokens && (result = epNeed("scales", t, t->type, 2, size))) ||
-	    (call->room && (result = needBytes("recvScales", out, 4, 2, received))))
+	    (call->room && (result = needBytes("recvScales", out, bytes, 2, received))))
 		return result;
-	call->scaleWords = (uint32_t)size[1];
-	call->scales = (struct epHtRows){t->data, t->stride[0] * 4};
-	call->scaleStep = t->stride[1] * 4;
+	call->byteScales = bytes == 1 ? (uint32_t)size[1] : 0;
+	call->scaleWords = (uint32_t)(size[1] * bytes + 3) / 4;
+	call->scales = (struct epHtRows){t->data, t->stride[0] * bytes};
+	call->scaleStep = t->stride[1] * bytes;
 	call->recvScales = out->data;
 	return ginSuccess;
 }

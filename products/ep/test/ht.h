@@ -11,7 +11,7 @@
 #include "rig.h"
 
 /* The elements of rows and scales. */
-enum HtKind { htBf16, htF8Columns, htF8Ue8m0, htF8One, HT_KINDS };
+enum HtKind { htBf16, htF8Columns, htF8Ue8m0, htF8One, htMxColumns, htNv, HT_KINDS };
 
 struct HtRound {
 	uint32_t ranks, experts, topk, hidden;
@@ -79,12 +79,16 @@ struct HtRound {
 					     (bits >> 32 & 127));
 	}
 
-	uint32_t scaleWords() const
+	uint32_t scaleCount() const
 	{
-		return kind == htF8Columns ? (hidden + 127) / 128
-		       : kind == htF8Ue8m0 ? (hidden + 511) / 512
-					   : kind == htF8One;
+		return kind == htF8Columns   ? (hidden + 127) / 128
+		       : kind == htF8Ue8m0   ? (hidden + 511) / 512
+		       : kind == htMxColumns ? (hidden + 31) / 32
+		       : kind == htNv	     ? (hidden + 7) / 8 /* two elements in a byte */
+					     : kind == htF8One;
 	}
+
+	uint32_t scaleBytes() const { return kind == htMxColumns || kind == htNv ? 1 : 4; }
 
 	uint32_t elementBytes() const { return kind == htBf16 ? 2 : 1; }
 };
@@ -259,7 +263,7 @@ struct HtDispatched {
 	Rank &r;
 	const HtRound round; /* of the rows; the handle's for what goes where */
 	const HtNotified &of;
-	const uint32_t me, T, K, room, rowBytes, S;
+	const uint32_t me, T, K, room, rowBytes, S, B;
 	const bool hasTopk;
 	void *const pool;
 	Memory x, scales, weights, recvX, recvScales, recvIdx, recvWeights, info;
@@ -269,10 +273,10 @@ struct HtDispatched {
 		     void *inPool = nullptr)
 	    : r(handle.r), round(ofRound), of(handle), me(of.me), T(of.T), K(round.topk),
 	      room(static_cast<uint32_t>(of.rows.size()) + more),
-	      rowBytes(round.hidden * round.elementBytes()), S(round.scaleWords()), hasTopk(topk),
-	      pool(inPool), x(r, size_t{T} * rowBytes), scales(r, size_t{T + 3} * S * 4),
-	      weights(r, T * K * 4ull), recvX(r, size_t{room} * rowBytes),
-	      recvScales(r, size_t{room} * S * 4),
+	      rowBytes(round.hidden * round.elementBytes()), S(round.scaleCount()),
+	      B(round.scaleBytes()), hasTopk(topk), pool(inPool), x(r, size_t{T} * rowBytes),
+	      scales(r, size_t{T + 3} * S * B), weights(r, T * K * 4ull),
+	      recvX(r, size_t{room} * rowBytes), recvScales(r, size_t{room} * S * B),
 	      recvIdx(r, room * K * (round.wide ? 8ull : 4ull)), recvWeights(r, room * K * 4ull),
 	      info(r, room * 4ull)
 	{
@@ -284,10 +288,11 @@ struct HtDispatched {
 		args.recvX.data = pool ? pool : args.recvX.data;
 		args.srcInfo = tensor(info, ginEpI32, {room});
 		if (S) {
-			args.scales = tensor(scales, ginEpF32, {T, S});
+			const int of = B == 1 ? ginEpU8 : ginEpF32;
+			args.scales = tensor(scales, of, {T, S});
 			args.scales.stride[0] = columns() ? 1 : S; /* columns of T + 3 */
 			args.scales.stride[1] = columns() ? T + 3 : 1;
-			args.recvScales = tensor(recvScales, ginEpF32, {room, S});
+			args.recvScales = tensor(recvScales, of, {room, S});
 		}
 		if (!hasTopk)
 			return;
@@ -297,7 +302,7 @@ struct HtDispatched {
 		args.recvTopkWeights = tensor(recvWeights, ginEpF32, {room, K});
 	}
 
-	bool columns() const { return round.kind == htF8Columns; }
+	bool columns() const { return round.kind == htF8Columns || round.kind == htMxColumns; }
 
 	/* The bytes of a row. */
 	void row(std::vector<uint8_t> &to, uint32_t s, uint32_t t) const
@@ -313,18 +318,20 @@ struct HtDispatched {
 	void fill()
 	{
 		std::vector<uint8_t> bytes;
-		std::vector<uint32_t> words(size_t{T + 3} * S);
+		std::vector<uint8_t> all(size_t{T + 3} * S * B);
 		std::vector<float> w;
 		for (uint32_t t = 0; t < T; t++) {
 			row(bytes, me, t);
-			for (uint32_t i = 0; i < S; i++)
-				words[columns() ? i * (T + 3) + t : t * S + i] =
-					round.scale(me, t, i);
+			for (uint32_t i = 0; i < S; i++) {
+				const uint32_t value = round.scale(me, t, i);
+				memcpy(&all[(columns() ? i * (T + 3) + t : t * S + i) * B], &value,
+				       B); /* its low byte, or all of it */
+			}
 			for (uint32_t k = 0; k < K; k++)
 				w.push_back(round.weight(me, t, k));
 		}
 		x.write(bytes);
-		scales.write(words);
+		scales.write(all);
 		weights.write(w);
 	}
 
@@ -337,8 +344,7 @@ struct HtDispatched {
 	/* Everything that a dispatch writes, and that it writes nothing else. */
 	void check() const
 	{
-		std::vector<uint8_t> bytes;
-		std::vector<uint32_t> words;
+		std::vector<uint8_t> bytes, all;
 		std::vector<int32_t> tokens;
 		std::vector<int64_t> idx;
 		std::vector<float> w;
@@ -346,7 +352,9 @@ struct HtDispatched {
 			row(bytes, from.rank, from.token);
 			tokens.push_back(static_cast<int32_t>(from.token));
 			for (uint32_t i = 0; i < S; i++)
-				words.push_back(round.scale(from.rank, from.token, i));
+				for (uint32_t b = 0, value = round.scale(from.rank, from.token, i);
+				     b < B; b++)
+					all.push_back(static_cast<uint8_t>(value >> b * 8));
 			for (uint32_t k = 0; k < K; k++) {
 				const bool mine = of.round.has(from.rank, from.token, k, me);
 				idx.push_back(mine ? of.round.expert(from.rank, from.token, k) -
@@ -362,7 +370,7 @@ struct HtDispatched {
 			bytes.clear();
 		}
 		whole("recvX", recvX, bytes);
-		whole("recvScales", recvScales, words);
+		whole("recvScales", recvScales, all);
 		whole("srcInfo", info, tokens);
 		if (!hasTopk)
 			idx.clear(), w.clear();

@@ -223,7 +223,7 @@ static void dispatchRefused(ginEp_t ep, const Layer &of)
 	with([](Args &a) { a.topkIdx.size[1] = 4; }, "topkIdx");
 	with([](Args &a) { a.topkWeights.data = nullptr; }, "topkWeights is missing");
 	with([](Args &a) { a.scales = a.x, a.scales.size[1] = 3; }, "htScaleBytes / 4 = 1");
-	with([](Args &a) { a.scales = a.x, a.scales.size[1] = 1; }, "must have 4 bytes");
+	with([](Args &a) { a.scales = a.x, a.scales.size[1] = 1; }, "must have 1 or 4 bytes");
 }
 
 static void combineRefused(ginEp_t ep, const Layer &of)

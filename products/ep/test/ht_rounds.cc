@@ -28,6 +28,7 @@ static ginEp_t epFor(Rank &r, const HtRound &round, uint32_t recvTokens = 0)
 {
 	ginEpConfig_t config = htConfig(round, numberOr("PATIENCE", r.device < 0 ? 60 : 8));
 	config.htRecvTokens = recvTokens;
+	config.htScaleBytes = round.hidden / 8 + 4 - round.hidden / 8 % 4; /* nvfp4 has most */
 	return makeEp(r, config);
 }
 
@@ -104,6 +105,8 @@ static void shapes(Rank &r)
 		  {32, 32, 2880, htF8Columns, true, false, false, 16},
 		  {16, 6, 7168, htF8Ue8m0, true, true, false, 3},
 		  {24, 5, 512, htF8One, false, true, false, 1},
+		  {8, 3, 2880, htMxColumns, true, false, false, 1},
+		  {7, 2, 1440, htNv, true, true, false, 1},
 		  {9, 4, 7168, htBf16, true, false, true, 1}};
 	for (const auto &shape : of) {
 		HtRound round = roundOf(r, shape.experts * r.nRanks, shape.topk, shape.hidden,

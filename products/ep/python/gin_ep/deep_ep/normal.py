@@ -143,7 +143,7 @@ class Normal:
 
     def _ht(self, experts, row_bytes, scales):
         """The HtEp of the Buffer; a larger one at need, which all ranks need at one call."""
-        made, scale_bytes = self._ht_made, 0 if scales is None else scales.shape[1] * 4
+        made, scale_bytes = self._ht_made, 0 if scales is None else (scales.shape[1] * scales.element_size() + 3) // 4 * 4
         if made and made.experts == experts and row_bytes <= made.row_bytes and scale_bytes <= made.scale_bytes:
             return made
         self._ht_may_change("the first dispatch() of a shape")
