@@ -528,17 +528,15 @@ private:
 				epPieceStore(to[i].x + p * 16, piece);
 		}
 		const uint32_t groups = call.scaleCount;
+		const bool packs = !bytes && call.scaleKind == GIN_EP_SCALE_UE8M0;
 		const char *scales = row + scalesAt();
-		if (bytes || call.scaleKind != GIN_EP_SCALE_UE8M0) {
-			GIN_NO_UNROLL
-			for (uint32_t w = thread(); w < call.scaleWords; w += threads())
-				storeScales(to, n, w,
-					    GIN_ON_GPU && w == thread() ? ahead.scale
-									: epWord32(scales + w * 4));
-			return;
-		}
 		GIN_NO_UNROLL
-		for (uint32_t w = thread(); w < (groups + 3) / 4; w += threads()) {
+		for (uint32_t w = thread(); !packs && w < call.scaleWords; w += threads())
+			storeScales(to, n, w,
+				    GIN_ON_GPU && w == thread() ? ahead.scale
+								: epWord32(scales + w * 4));
+		GIN_NO_UNROLL
+		for (uint32_t w = thread(); packs && w < (groups + 3) / 4; w += threads()) {
 			uint32_t word = 0;
 			GIN_NO_UNROLL
 			for (uint32_t g = w * 4; g < w * 4 + 4 && g < groups; g++)
