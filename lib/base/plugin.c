@@ -3,6 +3,7 @@
 #include "plugin.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,6 +50,24 @@ static enum pluginResult notOpened(const char *folder, const char *path, char *w
 	return pluginMissing;
 }
 
+/*
+ * Libraries that a plug-in needs may take signals when they are loaded: Ctrl-C then ends the
+ * process, whatever handler it has. The program keeps its handlers.
+ */
+static void *load(const char *path)
+{
+	static const int taken[] = {SIGINT, SIGTERM, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
+	enum { TAKEN = sizeof(taken) / sizeof(taken[0]) };
+	struct sigaction own[TAKEN];
+
+	for (int i = 0; i < TAKEN; i++)
+		sigaction(taken[i], NULL, &own[i]);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	for (int i = 0; i < TAKEN; i++)
+		sigaction(taken[i], &own[i], NULL);
+	return library;
+}
+
 enum pluginResult pluginOpen(const struct plugin *plugin, const void **calls, char *why,
 			     size_t room)
 {
@@ -57,7 +76,7 @@ enum pluginResult pluginOpen(const struct plugin *plugin, const void **calls, ch
 
 	ownFolder(folder);
 	find(folder, plugin->file, path);
-	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *library = load(path);
 	if (!library)
 		return notOpened(folder, path, why, room);
 	const void *found = dlsym(library, plugin->symbol);

@@ -8,6 +8,8 @@
 /* NEEDS: libgin-weak.so */
 #include "bootstrap.h"
 
+#include <signal.h>
+
 namespace
 {
 
@@ -37,7 +39,10 @@ int lostSignal(const ginConfig_t *config)
 {
 	Rank r;
 	ginDevComm dc = open(r, config);
+	struct sigaction now;
 
+	/* The library of the network takes the signal when it is loaded. */
+	EXPECT(!sigaction(SIGINT, nullptr, &now) && now.sa_handler == SIG_DFL);
 	if (!r.rank) {
 		Results results(r, 1);
 		launch(r, 1, 1, SignalOther{dc, results.words});
