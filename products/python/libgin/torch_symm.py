@@ -142,13 +142,24 @@ def _at(handle, peer, symmetric, source, first):
     return handle.get_buffer(peer, source.shape, symmetric.dtype, start)
 
 
+def _copy(handle, peer, symmetric, source, first, group):
+    """By a copy engine, or by a put where the peer has no direct route to this rank."""
+    if handle.buffer_ptrs[peer]:
+        _at(handle, peer, symmetric, source, first).copy_(source)
+    else:
+        _host.put(symmetric, source, peer, first, group)
+
+
 @torch.library.custom_op("gin_symm::put_signal", mutates_args={"symmetric"})
 def put_signal(
     symmetric: torch.Tensor, source: torch.Tensor, peer: int, first: int, channel: int, group: str
 ) -> None:
-    """Copies `source` into a peer's tensor, from element `first`, then signals the peer."""
+    """Copies `source` into a peer's tensor, from element `first`, then signals the peer.
+
+    If the peer has no direct route to this rank, `source` is symmetric memory of the group.
+    """
     handle = _handle(symmetric, group)
-    _at(handle, peer, symmetric, source, first).copy_(source)
+    _copy(handle, peer, symmetric, source, first, group)
     handle.put_signal(peer, channel)
 
 
@@ -170,7 +181,7 @@ def all_gather(symmetric: torch.Tensor, source: torch.Tensor, channel: int, grou
     symmetric[rank].copy_(source)
     for step in range(1, size):
         peer = (rank + step) % size
-        _at(handle, peer, symmetric, source, rank * source.numel()).copy_(source)
+        _copy(handle, peer, symmetric, symmetric[rank], rank * source.numel(), group)
         handle.put_signal(peer, channel)
     for step in range(1, size):
         handle.wait_signal((rank - step) % size, channel)

@@ -250,15 +250,28 @@ class Handle : public symm::SymmetricMemory
 	{
 		return std::vector<void *>(of, of + info.nRanks);
 	}
+	/* For uses that would take the address of a rank that has none. */
+	template <class Type> Type whole(Type all, const char *name) const
+	{
+		check(ginSymmNeedDirect(peers, name));
+		return all;
+	}
 
 public:
 	Handle(ginSymmPeers_t of, size_t at) : peers(of), offset(at) { ginSymmQuery(peers, &info); }
 	~Handle() override { ginSymmRelease(peers); }
 	const ginSymmInfo_t &about() const { return info; }
 	std::vector<void *> get_buffer_ptrs() override { return list(info.buffers); }
-	std::vector<void *> get_signal_pad_ptrs() override { return list(info.pads); }
-	void **get_buffer_ptrs_dev() override { return info.buffersDev; }
-	void **get_signal_pad_ptrs_dev() override { return info.padsDev; }
+	/* PyTorch checks an address of get_buffer_ptrs(), and none of this. */
+	std::vector<void *> get_signal_pad_ptrs() override
+	{
+		return whole(list(info.pads), "signal_pad_ptrs");
+	}
+	void **get_buffer_ptrs_dev() override { return whole(info.buffersDev, "buffer_ptrs_dev"); }
+	void **get_signal_pad_ptrs_dev() override
+	{
+		return whole(info.padsDev, "signal_pad_ptrs_dev");
+	}
 	size_t get_buffer_size() override { return info.bytes; }
 	size_t get_offset() override { return offset; }
 	bool has_multicast_support() override { return false; }
@@ -273,6 +286,12 @@ public:
 				   static_cast<c10::DeviceIndex>(info.device));
 	}
 	bool world_within_direct_access() override { return info.isDirect; }
+	void put(int rank, size_t at, const at::Tensor &source)
+	{
+		WithoutPython released;
+		check(ginSymmPut(peers, rank, at, source.const_data_ptr(), source.nbytes(), 0,
+				 currentStream(info.device)));
+	}
 	void barrier(int channel, size_t timeout_ms) override
 	{
 		WithoutPython released;
@@ -421,15 +440,38 @@ void closeGroup(std::string name, c10::Device device)
 	check(ginSymmClose(group));
 }
 
+c10::intrusive_ptr<Handle> handleOf(const at::Tensor &tensor, const std::string &name)
+{
+	auto handle = c10::dynamic_intrusive_pointer_cast<Handle>(symm::rendezvous(tensor, name));
+	TORCH_CHECK(handle, "libgin: the tensor is not of backend GIN");
+	return handle;
+}
+
+/* From the start of the tensor's block, and window. */
+int64_t offsetOf(const Handle &handle, const at::Tensor &tensor)
+{
+	const auto *base = static_cast<const char *>(handle.about().buffers[handle.about().rank]);
+	return static_cast<const char *>(tensor.const_data_ptr()) - base;
+}
+
 /* The window of a symmetric tensor, and the tensor's offset in it. */
 std::tuple<int64_t, int64_t> window(const at::Tensor &tensor, std::string name)
 {
-	auto handle = symm::rendezvous(tensor, name);
-	auto *own = dynamic_cast<Handle *>(handle.get());
-	TORCH_CHECK(own, "libgin: the tensor is not of backend GIN");
-	const auto *base = static_cast<const char *>(own->about().buffers[own->about().rank]);
-	const auto offset = static_cast<const char *>(tensor.const_data_ptr()) - base;
-	return {reinterpret_cast<int64_t>(own->about().window.table), offset};
+	const auto handle = handleOf(tensor, name);
+	return {reinterpret_cast<int64_t>(handle->about().window.table), offsetOf(*handle, tensor)};
+}
+
+/* `source` into the tensor of a peer without an address here, from element `first`. */
+void put(const at::Tensor &symmetric, const at::Tensor &source, int64_t peer, int64_t first,
+	 std::string name)
+{
+	const auto handle = handleOf(symmetric, name);
+	TORCH_CHECK(source.is_contiguous() && source.scalar_type() == symmetric.scalar_type(),
+		    "libgin: put: rank ", peer,
+		    " has no direct route to this rank, so the source "
+		    "is to be contiguous and of the symmetric tensor's type");
+	const int64_t at = offsetOf(*handle, symmetric) + first * symmetric.element_size();
+	handle->put(static_cast<int>(peer), static_cast<size_t>(at), source);
 }
 
 } // namespace
@@ -440,6 +482,7 @@ TORCH_LIBRARY(gin_symm_host, m)
 	m.def("check(str group, Device device) -> ()", checkGroup);
 	m.def("close(str group, Device device) -> ()", closeGroup);
 	m.def("window(Tensor tensor, str group) -> (int, int)", window);
+	m.def("put(Tensor symmetric, Tensor source, int peer, int first, str group) -> ()", put);
 	symm::register_availability("GIN", c10::make_intrusive<Allocator>(c10::DeviceType::CUDA));
 	symm::register_availability("GIN_CPU",
 				    c10::make_intrusive<Allocator>(c10::DeviceType::CPU));

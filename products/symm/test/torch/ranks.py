@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ranks.py N [--cuda] - the backend of PyTorch's symmetric memory, by N processes with gloo
+"""ranks.py N [--cuda | --hosts] - the backend of PyTorch's symmetric memory, by N processes with gloo
 
-On tensors of the CPU by backend GIN_CPU, with --cuda on those of GPUs by backend GIN, a GPU for each rank. The cases
-run in one set of processes; in the last one rank 1 is killed.
+On tensors of the CPU by backend GIN_CPU, with --cuda on those of GPUs by backend GIN, a GPU for each rank; with
+--hosts the last third of the ranks is on another host, as far as libgin knows. The cases run in one set of processes;
+in the last one rank 1 is killed.
 """
 
 import gc
@@ -23,13 +24,17 @@ import libgin.torch
 import libgin.torch_symm as gin
 
 DIST_ERROR = torch.distributed.DistBackendError
-CUDA = "--cuda" in sys.argv
+CUDA, HOSTS = "--cuda" in sys.argv, "--hosts" in sys.argv
 BACKEND = "GIN" if CUDA else "GIN_CPU"
 if CUDA:
     ordinal = int(sys.argv[1]) if len(sys.argv) > 3 else 0
     torch.set_default_device(torch.device("cuda", ordinal))
     torch.cuda.set_device(ordinal)
 DEVICE = torch.get_default_device()
+
+
+def host_of(rank, size):
+    return rank * 3 // (2 * size)
 
 
 def raises(words, kind, function, *arguments):
@@ -234,6 +239,40 @@ def operators(r):
         handle.barrier()
 
 
+def far(r):
+    """Ranks of another host have no addresses here. What needs them says so; the rest works."""
+    name, hosts = r.group.group_name, [host_of(rank, r.size) for rank in range(r.size)]
+    near = [host == hosts[r.rank] for host in hosts]
+    peer = near.index(False)
+    whole, handle = r.symmetric(r.size, 8)
+    assert [address != 0 for address in handle.buffer_ptrs] == near
+    raises("across nodes", RuntimeError, handle.get_buffer, peer, (8,), torch.float32)
+    words = "has no direct route to this rank"
+    for use in "buffer_ptrs_dev", "signal_pad_ptrs", "signal_pad_ptrs_dev":
+        raises(f"{use}: rank {peer} of host", DIST_ERROR, getattr, handle, use)
+    raises(words, DIST_ERROR, handle.get_signal_pad, peer)
+    for turn in range(5):
+        torch.ops.gin_symm.all_gather(whole, torch.full((8,), 10.0 * turn + r.rank), 6, name)
+        assert whole.eq(torch.arange(r.size).view(r.size, 1) + 10 * turn).all()
+        handle.barrier()
+    source, _ = r.symmetric(8)
+    inbox, _ = r.symmetric(8)
+    source.fill_(r.rank)
+    torch.ops.gin_symm.put_signal(inbox[4:], source[2:5], r.right, 1, 7, name)
+    torch.ops.gin_symm.wait_signal(inbox, r.left, 7, name)
+    assert inbox[5:].eq(r.left).all() and inbox[:5].eq(0).all(), inbox
+    arguments = inbox, torch.zeros(3), peer, 0, 7, name
+    raises("the source is to be symmetric memory", DIST_ERROR, gin.put_signal, *arguments)
+    groups = [dist.new_group([rank for rank in range(r.size) if hosts[rank] == host]) for host in (0, 1)]
+    both = symm_mem.rendezvous(inbox, groups[hosts[r.rank]])  # the remedy
+    assert both.signal_pad_ptrs and both.buffer_ptrs_dev and all(both.buffer_ptrs)
+    both.barrier()
+    for i in range(both.world_size):
+        left = (near.index(True) + i - 1) % r.size
+        assert both.get_buffer(i, (3,), torch.float32, 5).eq(left).all()
+    both.barrier()
+
+
 def absent(r):
     """A rank that does not come to the first rendezvous is named; Ctrl-C ends the wait."""
     pair = dist.new_group([0, 1])
@@ -270,7 +309,10 @@ def killed(r):
     raises("rank 1", DIST_ERROR, symm_mem.rendezvous, tensor, r.group)
 
 
-CASES = handles, foreign, failures, groups, lifetimes, names, reduces if CUDA else windows, operators, absent, killed
+if HOSTS:
+    CASES = far, absent, killed
+else:
+    CASES = handles, foreign, failures, groups, lifetimes, names, reduces if CUDA else windows, operators, absent, killed
 
 
 def child(rank, size, path):
@@ -282,10 +324,20 @@ def child(rank, size, path):
             print(f"ok: {case.__name__}", flush=True)
 
 
+def environment(rank, size):
+    if not HOSTS:
+        return None
+    hosts = {"GIN_HOSTID": str(host_of(rank, size)), "GIN_BACKEND": "proxy", "GIN_TRANSPORT": "ofi"}
+    return {**os.environ, **hosts}
+
+
 def main(size):
     with tempfile.TemporaryDirectory() as path:
         command = [sys.executable, os.path.abspath(__file__)]
-        ranks = [subprocess.Popen([*command, str(r), str(size), path, *sys.argv[2:]]) for r in range(size)]
+        ranks = [
+            subprocess.Popen([*command, str(r), str(size), path, *sys.argv[2:]], env=environment(r, size))
+            for r in range(size)
+        ]
         codes = [rank.wait() for rank in ranks]
     wanted = [-signal.SIGKILL if rank == 1 else 0 for rank in range(size)]
     if codes != wanted:
