@@ -182,8 +182,8 @@ void routesNoteTransport(ginComm_t comm)
 	const struct backendUse *last = &comm->backend[BACKENDS_LAST];
 	static int isTold;
 
-	if (comm->rank || !*paramText(paramTransport) || (last->used && !last->copiesOnly) ||
-	    __atomic_exchange_n(&isTold, 1, __ATOMIC_RELAXED))
+	if (comm->rank || comm->nRanks == 1 || !*paramText(paramTransport) ||
+	    (last->used && !last->copiesOnly) || __atomic_exchange_n(&isTold, 1, __ATOMIC_RELAXED))
 		return;
 	logWrite(logWarn,
 		 "GIN_TRANSPORT=%s has no effect: no pair of ranks uses the proxy; "

@@ -45,7 +45,7 @@ const char *routesName(ginComm_t comm, int peer);
 /* Logs the routes of this rank, a line for each kind. */
 void routesLog(ginComm_t comm);
 
-/* Rank 0 warns, once per process, of a GIN_TRANSPORT that has no effect. */
+/* Rank 0 of several warns, once per process, of a GIN_TRANSPORT that has no effect. */
 void routesNoteTransport(ginComm_t comm);
 
 /* As ginCommQueryPeer's `why`. */
