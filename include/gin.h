@@ -504,8 +504,7 @@ typedef struct ginDevCommRequirements {
 	int32_t trafficClass;
 	/*
 	 * [nRanks], read by ginDevCommCreate(); not 0: this rank's kernels send nothing to that
-	 * rank. Their calls on it return ginErrorUnsupported; barriers reach it. NULL: no such
-	 * rank.
+	 * rank. Their calls on it return ginErrorPeer; barriers reach it. NULL: no such rank.
 	 */
 	const uint8_t *unconnected;
 } ginDevCommRequirements_t;

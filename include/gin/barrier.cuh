@@ -463,7 +463,7 @@ private:
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		int world = barrier.peerOf(round);
 		struct ginPeer to = ginPeerObserve(&self->peers[world]);
-		if (to.state == ginPeerFailed)
+		if (ginPeerHasFailed(to))
 			return ginPostedFailed(lost(&self->abortLine->word));
 		if (to.route != ginRouteDirect)
 			return barrier.post(world, round, epoch, how, timeout,

@@ -220,9 +220,12 @@ public:
 			return Base::template postSignal<ginActionShape<Remote>, Coop>(
 				coop, networkRoute(), ginCallSignal, peer, op, options);
 		struct ginPeer to = ginPeerObserve(&dc.peers[peer]);
-		if (withoutDirect() || isUnconnected(to) ||
-		    (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
+		if (withoutDirect() || (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
 			return refuse(coop, ginCallSignal, peer);
+		if (isUnconnected(to))
+			return byFirst(coop, [&] {
+				return leaving(usable(to), ginCallSignal, peer, op.id);
+			});
 		return signalDirect(coop, peer, to.signals, op, options);
 	}
 
@@ -412,6 +415,7 @@ private:
 	using Base::beyondAll;
 	using Base::byAgent;
 	using Base::byEngine;
+	using Base::byFirst;
 	using Base::byProxy;
 	using Base::check;
 	using Base::checkWord;
@@ -419,6 +423,7 @@ private:
 	using Base::inTeam;
 	using Base::isUnconnected;
 	using Base::keep;
+	using Base::leaving;
 	using Base::networked;
 	using Base::networkRoute;
 	using Base::own;

@@ -343,11 +343,9 @@ private:
 
 	GIN_FN ginResult_t alive() const
 	{
-		const uint32_t state = ginPeerObserve(&dc.peers[peer]).state;
-		if (state == ginPeerAlive)
+		if (ginPeerObserve(&dc.peers[peer]).state == ginPeerAlive)
 			return ginSuccess;
-		return state == ginPeerUnconnected ? ginErrorUnsupported
-						   : ginPeerLost(&dc.abortLine->word);
+		return ginPeerLost(&dc.abortLine->word);
 	}
 
 	/* Receives the calling thread's packets of the message. */

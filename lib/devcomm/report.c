@@ -126,21 +126,20 @@ static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 }
 
 /*
- * The known reason for the loss of the record's peer, or why no call reaches the peer; otherwise
- * NULL. A kernel has written the record: its peer may be no rank. The caller holds comm->lock.
+ * The known reason for the loss of the record's peer, or why no call reaches the peer, for
+ * ginErrorPeer; otherwise NULL. A kernel has written the record: its peer may be no rank. The
+ * caller holds comm->lock.
  */
 static const char *peerReason(ginComm_t comm, const struct devComm *dc, const ginErrorRecord_t *r)
 {
-	if (!r->valid || r->peer < 0)
-		return NULL;
-	if (r->result == ginErrorUnsupported && r->peer < comm->nRanks && dc->unconnected[r->peer])
-		return "this device communicator does not connect this rank to it: leave it out of "
-		       "requirements.unconnected";
-	if (r->result != ginErrorPeer)
+	if (!r->valid || r->result != ginErrorPeer || r->peer < 0)
 		return NULL;
 	if (r->peer >= comm->nRanks)
 		return "a peer failed, but there is no such rank: compile with "
 		       "-DGIN_DEVICE_CHECKS, which finds the wrong argument";
+	if (dc->unconnected[r->peer] && !comm->lost[r->peer])
+		return "this device communicator does not connect this rank to it: leave it out of "
+		       "requirements.unconnected";
 	if (comm->lost[r->peer] == lostMasked)
 		return "this rank has masked it by ginCommMask()";
 	return r->peer == dc->whyRank && !comm->lost[r->peer] ? dc->why : NULL;

@@ -212,8 +212,7 @@ protected:
 	/* The result of a call on a peer that is not alive(). */
 	GIN_FN ginResult_t lost(const struct ginPeer &to) const
 	{
-		if (to.state == ginPeerUnconnected ||
-		    (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect))
+		if (routes == GIN_ROUTES_DIRECT && to.route != ginRouteDirect)
 			return ginErrorUnsupported;
 		return ginPeerLost(&dc.abortLine->word);
 	}

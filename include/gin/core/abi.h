@@ -79,7 +79,10 @@ enum ginPeerState {
 	ginPeerAlive = 0,
 	/* Dead, or masked. Set by the host while kernels run; calls on this peer return at once. */
 	ginPeerFailed = 1,
-	/* By ginDevCommRequirements_t.unconnected: only barriers reach it. It may fail. */
+	/*
+	 * By ginDevCommRequirements_t.unconnected: only barriers reach it, until it fails. Other
+	 * calls return ginErrorPeer at once: another result would need a register for the state.
+	 */
 	ginPeerUnconnected = 2
 };
 

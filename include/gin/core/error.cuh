@@ -17,7 +17,7 @@ GIN_FN int32_t ginAbortPeer(uint64_t word)
 	return static_cast<int32_t>(word >> 24) >> 8;
 }
 
-/* The result of a call on a peer that has failed. */
+/* The result of a call on a peer that has failed or is not connected: ginPeerState. */
 GIN_FN ginResult_t ginPeerLostHere(const uint64_t *abortWord)
 {
 	ginResult_t why = ginResultOf(ginHostWordObserve(abortWord));
@@ -27,14 +27,6 @@ GIN_FN ginResult_t ginPeerLostHere(const uint64_t *abortWord)
 GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 {
 	return ginPeerLostHere(abortWord);
-}
-
-/* The result of a call on a peer that has failed or is not connected. */
-GIN_FN ginResult_t ginPeerUnusable(const ginDevComm *dc, int peer)
-{
-	if (ginPeerObserve(&dc->peers[peer]).state == ginPeerUnconnected)
-		return ginErrorUnsupported;
-	return ginPeerLost(&dc->abortLine->word);
 }
 
 /*

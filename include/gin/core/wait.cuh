@@ -44,12 +44,21 @@ GIN_FN uint32_t ginPeerStateOf(const struct ginPeer *peer)
 	return peer ? ginPeerObserve(peer).state : static_cast<uint32_t>(ginPeerAlive);
 }
 
+/*
+ * Failed or masked, connected or not. bench/registers/run holds both forms: kernels whose calls are
+ * inlined need fewer registers with ==, the others with &.
+ */
+GIN_FN bool ginPeerHasFailed(const struct ginPeer &peer)
+{
+	return GIN_CALLS ? peer.state & ginPeerFailed : peer.state == ginPeerFailed;
+}
+
 /* The first peer of `from` that has failed or is masked, or -1. */
 GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 {
 	for (uint32_t i = 0; i < from.count; i++) {
 		uint32_t peer = from.first + i * from.stride;
-		if (ginPeerObserve(&peers[peer]).state == ginPeerFailed)
+		if (ginPeerHasFailed(ginPeerObserve(&peers[peer])))
 			return static_cast<int32_t>(peer);
 	}
 	return -1;

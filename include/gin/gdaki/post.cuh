@@ -212,7 +212,7 @@ GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue
 	if (failed == GIN_WORK_QUEUE_LOST)
 		result = ginSendState(q);
 	else if (failed == GIN_WORK_PEER_LOST)
-		result = ginPeerUnusable(dc, static_cast<int>(peer - dc->peers));
+		result = ginPeerLost(&dc->abortLine->word);
 	ginErrorLeave(dc, result, ginHowCall(how), how >> GIN_WORK_CONTEXT,
 		      static_cast<int>(peer - dc->peers), id, 0, 0);
 	return GIN_WORK_FAILED + static_cast<uint64_t>(result);

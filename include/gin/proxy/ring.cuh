@@ -333,7 +333,7 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 		if (result == ginSuccess)
 			return poll.end;
 	} else {
-		result = posted == GIN_POSTED_LOST ? ginPeerUnusable(dc, peer)
+		result = posted == GIN_POSTED_LOST ? ginPeerLost(&dc->abortLine->word)
 						   : ginPostedResult(posted);
 	}
 	if (ginHowCall(how))

@@ -97,7 +97,8 @@ static ncclResult_t report(ncclComm_t comm, const struct ncclConnections *c)
 	ginErrorRecord_t record;
 
 	if (ginDevCommGetError(comm->gin, &c->gin, &record) != ginSuccess || !record.valid ||
-	    record.result != ginErrorUnsupported || record.peer < 0)
+	    record.result != ginErrorPeer || record.peer < 0 || record.peer >= comm->nRanks ||
+	    !c->unconnected[record.peer])
 		return ncclSuccess;
 	return ncclFail(ncclInvalidUsage,
 			"a kernel called rank %d from rank %d, but the device communicator has "

@@ -82,11 +82,11 @@ template <class Coop> struct Calls : Kernel {
 		const auto own = gin.own();
 		const ginWindow_t window = ginNcclWindow(w);
 
-		KERNEL_EXPECT(own.put(p, window, 0, window, 0, 8) == ginErrorUnsupported);
-		KERNEL_EXPECT(own.putValue(p, window, 0, 1) == ginErrorUnsupported);
-		KERNEL_EXPECT(own.get(p, window, 0, window, 0, 8) == ginErrorUnsupported);
-		KERNEL_EXPECT(own.signal(p, GinSignalInc{0}) == ginErrorUnsupported);
-		KERNEL_EXPECT(own.signal(p, GinSignalIncAt{window, 0}) == ginErrorUnsupported);
+		KERNEL_EXPECT(own.put(p, window, 0, window, 0, 8) == ginErrorPeer);
+		KERNEL_EXPECT(own.putValue(p, window, 0, 1) == ginErrorPeer);
+		KERNEL_EXPECT(own.get(p, window, 0, window, 0, 8) == ginErrorPeer);
+		KERNEL_EXPECT(own.signal(p, GinSignalInc{0}) == ginErrorPeer);
+		KERNEL_EXPECT(own.signal(p, GinSignalIncAt{window, 0}) == ginErrorPeer);
 	}
 
 	GIN_FN void meetAll(ncclCoopCta block, const ncclGin &gin) const
