@@ -114,14 +114,21 @@ static ncclResult_t gather(ginComm_t gin, const struct job *j, int nRanks, const
 	return result;
 }
 
+ncclResult_t ncclCannotMeet(ginComm_t gin)
+{
+	ginCommAllgather(gin, NULL, NULL, 1);
+	return ncclFail(ncclSystemError, "no memory");
+}
+
 static ncclResult_t doJob(ginComm_t gin, const struct job *j, int rank, int nRanks)
 {
 	if (j->pairs)
 		return ncclPairsExchange(gin, rank, nRanks, j->pairs, j->in, j->out);
+	if (!j->bytes)
+		return ncclSuccess;
 	char *memory = calloc((size_t)nRanks + 1, GIN_ALLGATHER_BYTES);
-
 	if (!memory)
-		return ncclFail(ncclSystemError, "no memory");
+		return ncclCannotMeet(gin);
 	ncclResult_t result = gather(gin, j, nRanks, memory, memory + GIN_ALLGATHER_BYTES);
 	if (result == ncclSuccess && j->reduces)
 		ncclReduceEnd(j->out, j->take / ncclTypeSize(j->type), j->type, j->op, nRanks);

@@ -2,11 +2,11 @@
 /*
  * pairs.c - ncclSend and ncclRecv, by CPUs
  *
- * The calls of a group on one communicator are one job, in which all ranks take part. The ranks
- * gather the lists of their calls, and each rank matches all of them: number k of rank a's sends to
- * rank b and number k of b's receives from a, of one size. So all ranks find the same mistake, and
- * no data is sent. Then each rank contributes the data of its sends, one after the other, and takes
- * what it receives from the contributions of the others.
+ * The calls of a group on one communicator are one job, in which all ranks take part. First the
+ * ranks gather the lists of their calls. Each rank matches all lists: send number k of rank a to
+ * rank b belongs to receive number k of b from a, and both have one size. So every rank finds a
+ * mistake of any rank before data is sent. Then each rank contributes the data of its sends, one
+ * after the other, and copies what it receives out of the contributions of the others.
  */
 #include "internal.h"
 
@@ -20,7 +20,7 @@
 
 #define ADDRESS(pointer) ((cuAddress)(uintptr_t)(pointer))
 
-/* What a rank tells first. */
+/* The first message of a rank. */
 struct head {
 	uint64_t magic, count, sendBytes;
 };
@@ -59,12 +59,14 @@ typedef void takeFn(void *arg, int rank, size_t at, const char *data, size_t byt
 static ncclResult_t inPieces(ginComm_t gin, int nRanks, const void *mine, size_t mineBytes,
 			     size_t bytes, takeFn *take, void *arg)
 {
-	char *memory = malloc(((size_t)nRanks + 1) * GIN_ALLGATHER_BYTES);
-	char *all = memory + GIN_ALLGATHER_BYTES;
 	ncclResult_t result = ncclSuccess;
 
+	if (!bytes)
+		return ncclSuccess;
+	char *memory = malloc(((size_t)nRanks + 1) * GIN_ALLGATHER_BYTES);
 	if (!memory)
-		return ncclFail(ncclSystemError, "no memory");
+		return ncclCannotMeet(gin);
+	char *all = memory + GIN_ALLGATHER_BYTES;
 	for (size_t at = 0; at < bytes && result == ncclSuccess; at += GIN_ALLGATHER_BYTES) {
 		size_t n = bytes - at < GIN_ALLGATHER_BYTES ? bytes - at : GIN_ALLGATHER_BYTES;
 		size_t left = mineBytes > at ? mineBytes - at : 0, own = left < n ? left : n;
@@ -106,7 +108,7 @@ static ncclResult_t gatherHeads(ginComm_t gin, const struct ncclPairs *p, struct
 
 	t->head = calloc((size_t)t->nRanks, sizeof(mine));
 	if (!t->head)
-		return ncclFail(ncclSystemError, "no memory");
+		return ncclCannotMeet(gin);
 	ncclResult_t result = ncclFromGin(ginCommAllgather(gin, &mine, t->head, sizeof(mine)));
 	for (int r = 0; r < t->nRanks && result == ncclSuccess; r++) {
 		const struct head *h = &t->head[r];
@@ -123,12 +125,14 @@ static ncclResult_t gatherHeads(ginComm_t gin, const struct ncclPairs *p, struct
 
 static ncclResult_t gatherEntries(ginComm_t gin, const struct ncclPairs *p, struct table *t)
 {
-	struct entry *mine = calloc(p->count + 1, sizeof(*mine));
 	ncclResult_t result = ncclSuccess;
 
-	t->entry = calloc((size_t)t->nRanks * t->most + 1, sizeof(*t->entry));
+	if (!t->most)
+		return ncclSuccess;
+	struct entry *mine = calloc(p->count + 1, sizeof(*mine));
+	t->entry = calloc((size_t)t->nRanks * t->most, sizeof(*t->entry));
 	if (!mine || !t->entry)
-		result = ncclFail(ncclSystemError, "no memory");
+		result = ncclCannotMeet(gin);
 	for (size_t i = 0; i < p->count && result == ncclSuccess; i++)
 		mine[i] = (struct entry){p->call[i].bytes, p->call[i].peer, p->call[i].isSend};
 	if (result == ncclSuccess)
@@ -261,7 +265,7 @@ ncclResult_t ncclPairsOnHost(ncclComm_t comm, const struct ncclPairs *p)
 	char *memory = malloc(p->sendBytes + p->receiveBytes + 1), *at = memory;
 
 	if (!memory)
-		return ncclFail(ncclSystemError, "no memory");
+		return ncclCannotMeet(comm->gin);
 	for (size_t i = 0; i < p->count; i++)
 		if (p->call[i].isSend)
 			at = (char *)memcpy(at, p->call[i].buffer, p->call[i].bytes) +

@@ -20,6 +20,12 @@ struct ncclPairs {
 void ncclPairsFree(struct ncclPairs *p);
 
 /*
+ * collective.c: this rank has no memory for a gather. The others do not wait for it: a wrong call
+ * of one rank fails on all.
+ */
+ncclResult_t ncclCannotMeet(ginComm_t gin);
+
+/*
  * Collective. `in` has the data of the sends one after the other; `out` gets the data of the
  * receives likewise.
  */

@@ -237,6 +237,72 @@ static void refused(const Rank &r)
 		     ncclInvalidUsage, "ncclReduceScatter: type 6");
 }
 
+static thread_local int allocationsLeft = -1; /* until one fails, or -1 */
+
+#ifndef __SANITIZE_ADDRESS__
+extern "C" void *__libc_malloc(size_t bytes);
+extern "C" void *__libc_calloc(size_t count, size_t bytes);
+
+static bool mayAllocate()
+{
+	if (allocationsLeft < 0 || allocationsLeft--)
+		return true;
+	errno = ENOMEM; /* allocationsLeft is -1 from here on */
+	return false;
+}
+
+extern "C" void *malloc(size_t bytes) noexcept
+{
+	return mayAllocate() ? __libc_malloc(bytes) : nullptr;
+}
+
+extern "C" void *calloc(size_t count, size_t bytes) noexcept
+{
+	return mayAllocate() ? __libc_calloc(count, bytes) : nullptr;
+}
+#endif
+
+/* Allocation number `place` of rank 1 fails in the call. Whether the call has fewer. */
+static int lacking(const Rank &r, int place, ncclResult_t (*call)(const Rank &r, int *in, int *out))
+{
+	std::vector<int> in(r.nRanks), out(r.nRanks), all(r.nRanks);
+	allocationsLeft = r.rank == 1 ? place : -1;
+	const ncclResult_t result = call(r, in.data(), out.data());
+	const int isEnough = r.rank != 1 || allocationsLeft >= 0;
+	allocationsLeft = -1;
+	CHECK(ncclAllGather(&isEnough, all.data(), 1, ncclInt32, r.comm, nullptr));
+	EXPECT(all[1] == (result == ncclSuccess));
+	return all[1];
+}
+
+static ncclResult_t gatherOnce(const Rank &r, int *in, int *out)
+{
+	return ncclAllGather(in, out, 1, ncclInt32, r.comm, nullptr);
+}
+
+static ncclResult_t shiftOnce(const Rank &r, int *in, int *out)
+{
+	const int left = allocationsLeft;
+	allocationsLeft = -1;
+	CHECK(ncclGroupStart());
+	CHECK(ncclSend(in, 1, ncclInt32, (r.rank + 1) % r.nRanks, r.comm, nullptr));
+	CHECK(ncclRecv(out, 1, ncclInt32, (r.rank + r.nRanks - 1) % r.nRanks, r.comm, nullptr));
+	allocationsLeft = left;
+	return ncclGroupEnd();
+}
+
+/*
+ * Rank 1 lacks memory before its first gather: all ranks fail at once, and the next call works.
+ * Allocations 0 and 1 of ncclGroupEnd() are the group's own, without which rank 1 alone fails.
+ */
+static void withoutMemory(const Rank &r)
+{
+	EXPECT(!lacking(r, 0, gatherOnce));
+	EXPECT(!lacking(r, 2, shiftOnce));
+	EXPECT(!lacking(r, 3, shiftOnce));
+	EXPECT(lacking(r, 100, shiftOnce));
+}
+
 static void run(const Rank &r)
 {
 	/* One piece of the control plane has 16,384 elements. */
@@ -249,8 +315,11 @@ static void run(const Rank &r)
 		exchange(r, count);
 	inOrder(r);
 	onePair(r);
-	if (!r.gpu) /* on a stream the communicator keeps the error */
+	if (!r.gpu) { /* on a stream the communicator keeps the error */
 		wrongPairs(r);
+		if (r.nRanks > 1)
+			withoutMemory(r);
+	}
 	refused(r);
 }
 
