@@ -107,128 +107,124 @@ static void configurations(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
-/* A dispatch with no fault; each case spoils a copy of the arguments. */
+/* Each case spoils a copy of the arguments of a dispatch with no fault. */
+static const struct {
+	void (*spoil)(ginEpDispatchArgs_t &a);
+	ginResult_t result;
+	const char *words;
+} wrongDispatches[] = {
+	{[](ginEpDispatchArgs_t &a) { a.size = 1; }, ginErrorInvalidArgument, "args->size"},
+	{[](ginEpDispatchArgs_t &a) { a.mode = GIN_EP_HT; }, ginErrorInvalidArgument, "GIN_EP_HT"},
+	{[](ginEpDispatchArgs_t &a) { a.phase = 0; }, ginErrorInvalidArgument, "phase is 0"},
+	{[](ginEpDispatchArgs_t &a) { a.layout = 2; }, ginErrorInvalidArgument, "layout is 2"},
+	{[](ginEpDispatchArgs_t &a) { a.rows = 3; }, ginErrorInvalidArgument, "rows is 3"},
+	{[](ginEpDispatchArgs_t &a) { a.scaleKind = 3; }, ginErrorInvalidArgument,
+	 "scaleKind is 3"},
+	{[](ginEpDispatchArgs_t &a) { a.hidden = 80; }, ginErrorInvalidArgument, "hidden is 80"},
+	{[](ginEpDispatchArgs_t &a) { a.handle = nullptr; }, ginErrorInvalidArgument, "handle is"},
+	{[](ginEpDispatchArgs_t &a) { a.x.size[0] = 5; }, ginErrorInvalidArgument,
+	 "x.size[0] is 5"},
+	{[](ginEpDispatchArgs_t &a) { a.x.type = ginEpF32; }, ginErrorInvalidArgument,
+	 "x has elements of type"},
+	{[](ginEpDispatchArgs_t &a) { a.x.stride[0] = 68; }, ginErrorInvalidArgument,
+	 "not aligned to 16 bytes"},
+	{[](ginEpDispatchArgs_t &a) { a.x.type = ginEpF8E4m3; }, ginErrorInvalidArgument,
+	 "x is e4m3"},
+	{[](ginEpDispatchArgs_t &a) { a.topkIdx.size[1] = 5; }, ginErrorInvalidArgument,
+	 "topkIdx.stride[0]"},
+	{[](ginEpDispatchArgs_t &a) { a.topkIdx.data = nullptr; }, ginErrorInvalidArgument,
+	 "topkIdx is missing"},
+	{[](ginEpDispatchArgs_t &a) { a.topkWeights.size[0] = 3; }, ginErrorInvalidArgument,
+	 "topkWeights.size[0] is 3"},
+	{[](ginEpDispatchArgs_t &a) { a.x.data = nullptr; }, ginErrorInvalidArgument,
+	 "x is missing"},
+	{[](ginEpDispatchArgs_t &a) { a.x.size[1] = a.hidden = 0; }, ginErrorInvalidArgument,
+	 "hidden is 0"},
+	{[](ginEpDispatchArgs_t &a) { a.recvX.data = nullptr; }, ginErrorInvalidArgument,
+	 "recvX is missing"},
+	{[](ginEpDispatchArgs_t &a) { a.recvX.size[1] = 3; }, ginErrorInvalidArgument,
+	 "recvX.size[1] is 3"},
+	{[](ginEpDispatchArgs_t &a) { a.recvX.stride[2] = 2; }, ginErrorInvalidArgument,
+	 "recvX.stride[2]"},
+	{[](ginEpDispatchArgs_t &a) { a.recvCount.data = nullptr; }, ginErrorInvalidArgument,
+	 "recvCount is missing"},
+	{[](ginEpDispatchArgs_t &a) { a.srcInfo.nDims = 1; }, ginErrorInvalidArgument,
+	 "srcInfo has 1 dimensions"},
+	{[](ginEpDispatchArgs_t &a) { a.srcInfo.size[1] = a.srcInfo.stride[0] = 9; },
+	 ginErrorInvalidArgument, "srcInfo.size[1] is 9, must be 4"},
+	{[](ginEpDispatchArgs_t &a) { a.handle = static_cast<char *>(a.handle) + 8; },
+	 ginErrorInvalidArgument, "aligned to 16 bytes"},
+	{[](ginEpDispatchArgs_t &a) { a.topkIdx.size[1] = a.topkIdx.stride[0] = 5; },
+	 ginErrorInvalidArgument, "topkWeights.size[1] is 4, must be at least 5"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.topkWeights.data = nullptr;
+		 a.topkIdx.size[1] = a.topkIdx.stride[0] = 5;
+	 },
+	 ginErrorInvalidArgument, "topkIdx.size[1] is 5, must be 1 to topk = 4"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.x.type = ginEpF8E4m3;
+		 a.rows = GIN_EP_ROWS_F8;
+	 },
+	 ginErrorInvalidArgument, "scales is missing"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.recvX.type = ginEpF8E4m3;
+		 a.rows = GIN_EP_ROWS_F8;
+	 },
+	 ginErrorInvalidArgument, "recvScales is missing"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.recvX.type = ginEpF8E4m3;
+		 a.rows = GIN_EP_ROWS_F8;
+		 a.recvScales = a.recvX;
+		 a.recvScales.type = ginEpUe8m0x4;
+	 },
+	 ginErrorInvalidArgument, "recvScales must be ginEpUe8m0x4 with"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_MXF8;
+		 a.hidden = 48;
+	 },
+	 ginErrorInvalidArgument, "hidden is 48, must be a multiple of 32 with rows"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_NVF4;
+		 a.hidden = 16;
+	 },
+	 ginErrorInvalidArgument, "hidden is 16, must be a multiple of 32 with rows"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_MXF8;
+		 a.scaleKind = GIN_EP_SCALE_UE8M0;
+	 },
+	 ginErrorInvalidArgument, "scaleKind is 2, must be GIN_EP_SCALE_STRIDED"},
+	{[](ginEpDispatchArgs_t &a) { a.rows = GIN_EP_ROWS_NVF4; }, ginErrorInvalidArgument,
+	 "xGlobalScale is missing"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_NVF4;
+		 a.xGlobalScale = a.topkWeights;
+	 },
+	 ginErrorInvalidArgument, "must be one float"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_NVF4;
+		 a.hidden = 64;
+		 a.x.type = ginEpU8;
+		 a.x.size[1] = 16;
+	 },
+	 ginErrorInvalidArgument, "x.size[1] is 16, must be at least 32"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_MXF8;
+		 a.x.type = ginEpF8E4m3;
+		 a.scales = a.topkWeights;
+	 },
+	 ginErrorInvalidArgument, "scales has elements of type 1, must be 6"},
+	{[](ginEpDispatchArgs_t &a) {
+		 a.rows = GIN_EP_ROWS_MXF8;
+		 a.scaleKind = GIN_EP_SCALE_BLOCKS;
+		 a.recvX.type = ginEpF8E4m3;
+		 a.recvScales = a.recvX;
+	 },
+	 ginErrorInvalidArgument, "recvScales.size"},
+};
+
 static void dispatches(Batch &batch, ginEp_t ep)
 {
-	static const struct {
-		void (*spoil)(ginEpDispatchArgs_t &a);
-		ginResult_t result;
-		const char *words;
-	} wrong[] = {
-		{[](ginEpDispatchArgs_t &a) { a.size = 1; }, ginErrorInvalidArgument, "args->size"},
-		{[](ginEpDispatchArgs_t &a) { a.mode = GIN_EP_HT; }, ginErrorInvalidArgument,
-		 "GIN_EP_HT"},
-		{[](ginEpDispatchArgs_t &a) { a.phase = 0; }, ginErrorInvalidArgument,
-		 "phase is 0"},
-		{[](ginEpDispatchArgs_t &a) { a.layout = 2; }, ginErrorInvalidArgument,
-		 "layout is 2"},
-		{[](ginEpDispatchArgs_t &a) { a.rows = 3; }, ginErrorInvalidArgument, "rows is 3"},
-		{[](ginEpDispatchArgs_t &a) { a.scaleKind = 3; }, ginErrorInvalidArgument,
-		 "scaleKind is 3"},
-		{[](ginEpDispatchArgs_t &a) { a.hidden = 80; }, ginErrorInvalidArgument,
-		 "hidden is 80"},
-		{[](ginEpDispatchArgs_t &a) { a.handle = nullptr; }, ginErrorInvalidArgument,
-		 "handle is"},
-		{[](ginEpDispatchArgs_t &a) { a.x.size[0] = 5; }, ginErrorInvalidArgument,
-		 "x.size[0] is 5"},
-		{[](ginEpDispatchArgs_t &a) { a.x.type = ginEpF32; }, ginErrorInvalidArgument,
-		 "x has elements of type"},
-		{[](ginEpDispatchArgs_t &a) { a.x.stride[0] = 68; }, ginErrorInvalidArgument,
-		 "not aligned to 16 bytes"},
-		{[](ginEpDispatchArgs_t &a) { a.x.type = ginEpF8E4m3; }, ginErrorInvalidArgument,
-		 "x is e4m3"},
-		{[](ginEpDispatchArgs_t &a) { a.topkIdx.size[1] = 5; }, ginErrorInvalidArgument,
-		 "topkIdx.stride[0]"},
-		{[](ginEpDispatchArgs_t &a) { a.topkIdx.data = nullptr; }, ginErrorInvalidArgument,
-		 "topkIdx is missing"},
-		{[](ginEpDispatchArgs_t &a) { a.topkWeights.size[0] = 3; }, ginErrorInvalidArgument,
-		 "topkWeights.size[0] is 3"},
-		{[](ginEpDispatchArgs_t &a) { a.x.data = nullptr; }, ginErrorInvalidArgument,
-		 "x is missing"},
-		{[](ginEpDispatchArgs_t &a) { a.x.size[1] = a.hidden = 0; },
-		 ginErrorInvalidArgument, "hidden is 0"},
-		{[](ginEpDispatchArgs_t &a) { a.recvX.data = nullptr; }, ginErrorInvalidArgument,
-		 "recvX is missing"},
-		{[](ginEpDispatchArgs_t &a) { a.recvX.size[1] = 3; }, ginErrorInvalidArgument,
-		 "recvX.size[1] is 3"},
-		{[](ginEpDispatchArgs_t &a) { a.recvX.stride[2] = 2; }, ginErrorInvalidArgument,
-		 "recvX.stride[2]"},
-		{[](ginEpDispatchArgs_t &a) { a.recvCount.data = nullptr; },
-		 ginErrorInvalidArgument, "recvCount is missing"},
-		{[](ginEpDispatchArgs_t &a) { a.srcInfo.nDims = 1; }, ginErrorInvalidArgument,
-		 "srcInfo has 1 dimensions"},
-		{[](ginEpDispatchArgs_t &a) { a.srcInfo.size[1] = a.srcInfo.stride[0] = 9; },
-		 ginErrorInvalidArgument, "srcInfo.size[1] is 9, must be 4"},
-		{[](ginEpDispatchArgs_t &a) { a.handle = static_cast<char *>(a.handle) + 8; },
-		 ginErrorInvalidArgument, "aligned to 16 bytes"},
-		{[](ginEpDispatchArgs_t &a) { a.topkIdx.size[1] = a.topkIdx.stride[0] = 5; },
-		 ginErrorInvalidArgument, "topkWeights.size[1] is 4, must be at least 5"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.topkWeights.data = nullptr;
-			 a.topkIdx.size[1] = a.topkIdx.stride[0] = 5;
-		 },
-		 ginErrorInvalidArgument, "topkIdx.size[1] is 5, must be 1 to topk = 4"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.x.type = ginEpF8E4m3;
-			 a.rows = GIN_EP_ROWS_F8;
-		 },
-		 ginErrorInvalidArgument, "scales is missing"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.recvX.type = ginEpF8E4m3;
-			 a.rows = GIN_EP_ROWS_F8;
-		 },
-		 ginErrorInvalidArgument, "recvScales is missing"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.recvX.type = ginEpF8E4m3;
-			 a.rows = GIN_EP_ROWS_F8;
-			 a.recvScales = a.recvX;
-			 a.recvScales.type = ginEpUe8m0x4;
-		 },
-		 ginErrorInvalidArgument, "recvScales must be ginEpUe8m0x4 with"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_MXF8;
-			 a.hidden = 48;
-		 },
-		 ginErrorInvalidArgument, "hidden is 48, must be a multiple of 32 with rows"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_NVF4;
-			 a.hidden = 16;
-		 },
-		 ginErrorInvalidArgument, "hidden is 16, must be a multiple of 32 with rows"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_MXF8;
-			 a.scaleKind = GIN_EP_SCALE_UE8M0;
-		 },
-		 ginErrorInvalidArgument, "scaleKind is 2, must be GIN_EP_SCALE_STRIDED"},
-		{[](ginEpDispatchArgs_t &a) { a.rows = GIN_EP_ROWS_NVF4; }, ginErrorInvalidArgument,
-		 "xGlobalScale is missing"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_NVF4;
-			 a.xGlobalScale = a.topkWeights;
-		 },
-		 ginErrorInvalidArgument, "must be one float"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_NVF4;
-			 a.hidden = 64;
-			 a.x.type = ginEpU8;
-			 a.x.size[1] = 16;
-		 },
-		 ginErrorInvalidArgument, "x.size[1] is 16, must be at least 32"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_MXF8;
-			 a.x.type = ginEpF8E4m3;
-			 a.scales = a.topkWeights;
-		 },
-		 ginErrorInvalidArgument, "scales has elements of type 1, must be 6"},
-		{[](ginEpDispatchArgs_t &a) {
-			 a.rows = GIN_EP_ROWS_MXF8;
-			 a.scaleKind = GIN_EP_SCALE_BLOCKS;
-			 a.recvX.type = ginEpF8E4m3;
-			 a.recvScales = a.recvX;
-		 },
-		 ginErrorInvalidArgument, "recvScales.size"},
-	};
-	for (const auto &one : wrong) {
+	for (const auto &one : wrongDispatches) {
 		ginEpDispatchArgs_t args = batch.dispatch;
 		one.spoil(args);
 		fails(ginEpDispatch(ep, &args, nullptr), one.result, one.words);
