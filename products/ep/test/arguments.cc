@@ -428,7 +428,7 @@ static void pointers(Rank &r)
 /* On a communicator that has the window, or not, and in memory that is enough, or not. */
 static thread_local int callocsLeft = -1; /* until one fails, or -1 */
 
-#ifndef __SANITIZE_ADDRESS__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__CUDACC__)
 extern "C" void *__libc_calloc(size_t count, size_t bytes);
 
 extern "C" void *calloc(size_t count, size_t bytes) noexcept
