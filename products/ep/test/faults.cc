@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "faults.h"
+#include "products/ep/kernels/args.h"
 
 #ifndef __CUDACC__
 extern "C" {

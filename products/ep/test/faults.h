@@ -83,7 +83,8 @@ inline ginResult_t ended(ginEp_t ep, const Rank &r, ginResult_t result)
 		return result;
 	CUDA(cudaStreamSynchronize(r.stream));
 	const ginEpRecord_t record = recordOf(ep);
-	if (record.valid && record.rank >= 0 && onLostOf == GIN_EP_LOST_ERROR)
+	if (record.valid && record.rank >= 0 &&
+	    (onLostOf == GIN_EP_LOST_ERROR || record.result == ginErrorAborted))
 		return static_cast<ginResult_t>(record.result);
 #else
 	(void)ep;

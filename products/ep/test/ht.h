@@ -31,7 +31,7 @@ struct HtRound {
 	{
 		const uint64_t bits = mix(seed, s, t, k);
 		if (bits % 5 == 0)
-			return bits % 3 ? -1 : experts; /* out of range is none, too */
+			return bits % 3 ? -1 : int64_t{experts}; /* out of range is none, too */
 		return static_cast<int64_t>((bits >> 8) % (allToFirst ? firstOf(1) : experts));
 	}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ranks.py N [--cuda | --hosts] - the backend of PyTorch's symmetric memory, by N processes with gloo
 
-On tensors of the CPU by backend GIN_CPU, with --cuda on those of GPUs by backend GIN, a GPU for each rank; with
---hosts the last third of the ranks is on another host, as far as libgin knows. The cases run in one set of processes;
-in the last one rank 1 is killed.
+On tensors of the CPU by backend GIN_CPU, with --cuda on those of GPUs by backend GIN, a GPU for each rank, or for
+several ranks where there are fewer GPUs; with --hosts the last third of the ranks is on another host, as far as
+libgin knows. The cases run in one set of processes; in the last one rank 1 is killed.
 """
 
 import gc
@@ -27,7 +27,7 @@ DIST_ERROR = torch.distributed.DistBackendError
 CUDA, HOSTS = "--cuda" in sys.argv, "--hosts" in sys.argv
 BACKEND = "GIN" if CUDA else "GIN_CPU"
 if CUDA:
-    ordinal = int(sys.argv[1]) if len(sys.argv) > 3 else 0
+    ordinal = (int(sys.argv[1]) if len(sys.argv) > 3 else 0) % torch.cuda.device_count()
     torch.set_default_device(torch.device("cuda", ordinal))
     torch.cuda.set_device(ordinal)
 DEVICE = torch.get_default_device()
