@@ -65,12 +65,20 @@ int interrupted(void *)
 	return raised;
 }
 
+/*
+ * One string for TORCH_CHECK(), which passes several through a stream: with a compiler that links
+ * its own copy of libstdc++, a number in a stream crashes in a process that has another copy.
+ */
+std::string sentence(const std::string &words)
+{
+	return "libgin: " + words;
+}
+
 void check(ginResult_t result)
 {
 	if (result == ginSuccess)
 		return;
-	const std::string sentence = ginSymmGetLastError();
-	TORCH_CHECK_WITH(DistBackendError, false, "libgin: ", sentence);
+	TORCH_CHECK_WITH(DistBackendError, false, sentence(ginSymmGetLastError()));
 }
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
@@ -195,8 +203,9 @@ ginSymmGroup_t newGroup(const Ranks &of, int device, int number)
 	ginSymmGroup_t group = nullptr;
 	const ginResult_t result = ginSymmOpen(&config, &group);
 	if (result != ginSuccess && !meeting.failure.empty())
-		TORCH_CHECK_WITH(DistBackendError, false, "libgin: rank ", of.rank, " of ", of.size,
-				 ": ", meeting.failure);
+		TORCH_CHECK_WITH(DistBackendError, false,
+				 sentence("rank " + std::to_string(of.rank) + " of " +
+					  std::to_string(of.size) + ": " + meeting.failure));
 	check(result);
 	return group;
 }
@@ -367,8 +376,8 @@ public:
 		size_t bytes;
 		int device;
 		ginSymmFind(ptr, &base, &bytes, &device);
-		TORCH_CHECK(base && base == ptr, "libgin: ", ptr, " was not allocated by backend ",
-			    name());
+		TORCH_CHECK(base && base == ptr,
+			    sentence("the memory was not allocated by backend " + name()));
 		return bytes;
 	}
 	c10::intrusive_ptr<symm::SymmetricMemory>
@@ -411,7 +420,8 @@ int ordinalOf(const c10::Device &device)
 ginSymmGroup_t existing(const std::string &name, const c10::Device &device)
 {
 	const ginSymmGroup_t group = groupOf(name, ordinalOf(device), false);
-	TORCH_CHECK(group, "libgin: group ", name, " has no symmetric memory on ", device);
+	TORCH_CHECK(group,
+		    sentence("group " + name + " has no symmetric memory on " + device.str()));
 	return group;
 }
 
@@ -467,9 +477,9 @@ void put(const at::Tensor &symmetric, const at::Tensor &source, int64_t peer, in
 {
 	const auto handle = handleOf(symmetric, name);
 	TORCH_CHECK(source.is_contiguous() && source.scalar_type() == symmetric.scalar_type(),
-		    "libgin: put: rank ", peer,
-		    " has no direct route to this rank, so the source "
-		    "is to be contiguous and of the symmetric tensor's type");
+		    sentence("put: rank " + std::to_string(peer) +
+			     " has no direct route to this rank, so the source is to be contiguous "
+			     "and of the symmetric tensor's type"));
 	const int64_t at = offsetOf(*handle, symmetric) + first * symmetric.element_size();
 	handle->put(static_cast<int>(peer), static_cast<size_t>(at), source);
 }
