@@ -351,7 +351,7 @@ ginResult_t ginEpSendBuffer(ginEp_t ep, uint32_t layout, ginEpTensor_t *x);
  *	ginEpHtNotify()    the ranks exchange counts; the handle knows the place of every row
  *	ginEpHtCounts()    the CPU learns how many rows come; or recvX has room for the most rows
  *	ginEpHtDispatch()  rows go to their places, ordered by (source rank, token)
- *	ginEpHtCombine()   out[t] = bias + the rows of token t, ranks ascending, rounded once
+ *	ginEpHtCombine()   out[t] = bias + the rows of token t, ranks ascending, rounded
  *
  * Letters: R ranks, E experts, L experts of this rank, T tokens of this rank, K experts of a token,
  * n rows that this rank receives. Tensors are contiguous unless their comment says otherwise. All
@@ -500,8 +500,9 @@ typedef struct ginEpHtCombineArgs {
  * ginEpHtCombine - add the rows of each token at its rank
  *
  * Collective, with handles of one ginEpHtNotify(). out[t] is the sum of bias[0][t], bias[1][t] and
- * the rows of token t, in this order, ranks ascending, in float, rounded once to bf16. Enqueues a
- * kernel.
+ * the rows of token t, in this order, ranks ascending, in float, rounded once to bf16. Several
+ * domains (gin_ep(7)): each domain's sum is rounded to bf16, too, and they are added, domains
+ * ascending. Enqueues a kernel.
  */
 ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *stream);
 

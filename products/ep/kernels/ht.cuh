@@ -10,22 +10,33 @@
 
 #include "list.cuh"
 
-/* This rank has failed: its later kernels return at once, and peers stop waiting for it. */
-GIN_FN_COLD void epHtStop(const epArgs &args, ginResult_t result)
+/* Several domains: ends the waits of rail peers for this rank, and waits of this rank for them. */
+GIN_FN_COLD void epHtMarkRail(const epArgs &args);
+
+/*
+ * This rank has failed: its later kernels return at once, and peers stop waiting for it. `rail`:
+ * there are several domains.
+ */
+template <bool rail> GIN_FN_COLD void epHtStop(const epArgs &args, ginResult_t result)
 {
 	const epPlan &plan = args.plan;
+	const uint32_t first = rail ? args.ht.plan.firstPeer : 0;
+	const uint32_t end = rail ? first + args.ht.plan.domainSize : plan.nRanks;
 	if (!epWordSetOnce(&plan.state->failed, result))
 		return;
 	epPageStore(&plan.page->failed, result);
 	GIN_NO_UNROLL
-	for (uint32_t r = 0; r < plan.nRanks && result != ginErrorAborted; r++)
+	for (uint32_t r = first; r < end && result != ginErrorAborted; r++)
 		if (r != plan.rank)
 			ginDirectStore(epSlabOf(plan, r) + epMarkAt(plan, plan.rank), uint64_t{1});
+	if (rail && result != ginErrorAborted)
+		epHtMarkRail(args);
 }
 
 /* The first failure of a kernel; `rank` -1: no rank's fault but this one's. */
-GIN_FN_COLD void epHtFail(const epArgs &args, uint32_t number, int32_t rank, ginResult_t result,
-			  uint32_t epoch, uint64_t expected, uint64_t seen)
+template <bool rail> GIN_FN_COLD void epHtFail(const epArgs &args, uint32_t number, int32_t rank,
+					       ginResult_t result, uint32_t epoch,
+					       uint64_t expected, uint64_t seen)
 {
 	const epPlan &plan = args.plan;
 	epRecord(args, number, rank, result, epoch, expected, seen);
@@ -33,16 +44,33 @@ GIN_FN_COLD void epHtFail(const epArgs &args, uint32_t number, int32_t rank, gin
 		epWordStore(&plan.observed[rank], 1);
 		epPageStore(&plan.pageObserved[rank], 1);
 	}
-	epHtStop(args, result);
+	epHtStop<rail>(args, result);
+}
+
+/*
+ * Several domains: a wait may depend on a rank that waits itself for the rank that is lost. It has
+ * so many times the limit: the rank that is nearest to the lost one gives up first, and names it.
+ */
+#define EP_HT_PATIENT_RAIL 2u	 /* for a rail peer, which may wait for its domain */
+#define EP_HT_PATIENT_FORWARD 3u /* for what a peer forwards */
+
+GIN_FN ginOptions epHtFrom(const epArgs &args, uint32_t rank, uint32_t times)
+{
+	ginOptions options = epFrom(args, rank);
+	if (args.plan.timeout && args.plan.timeout < GIN_FOREVER / 8)
+		options.timeout = args.plan.timeout * times;
+	return options;
 }
 
 /* Has the word its tag? Looks again after a mark, which may come with the word. L. */
+template <bool rail, uint32_t times>
 GIN_FN_COLD bool epHtAwaitLong(const epArgs &args, uint32_t number, uint32_t from, size_t at,
 			       uint32_t tag, uint32_t epoch)
 {
 	const epPlan &plan = args.plan;
 	const uint64_t expected = uint64_t{tag} << 32;
-	ginPoll poll = ginPollStart(args.dc, epFrom(args, from));
+	ginPoll poll =
+		ginPollStart(args.dc, times > 1 ? epHtFrom(args, from, times) : epFrom(args, from));
 	ginResult_t result = ginSuccess;
 	bool marked = false;
 	uint64_t seen;
@@ -55,7 +83,8 @@ GIN_FN_COLD bool epHtAwaitLong(const epArgs &args, uint32_t number, uint32_t fro
 		}
 		if (marked)
 			result = ginErrorPeer, seen = expected + EP_GAVE_UP;
-		epHtFail(args, number, static_cast<int32_t>(from), result, epoch, expected, seen);
+		epHtFail<rail>(args, number, static_cast<int32_t>(from), result, epoch, expected,
+			       seen);
 		return false;
 	}
 	return true;
@@ -68,17 +97,21 @@ protected:
 	const epHtCall &call;
 	epHtHandle *const handle;
 	const uint32_t number; /* enum ginEpCall */
+	const bool rail;       /* known at compile time: there are several domains */
 	uint32_t epoch;
 
-	/* Where rows of this rank go at a rank: the first one and its meta. In scratch. */
+	/*
+	 * Where rows go in a pool: the first one and its meta. In scratch. [r]: this rank's rows at
+	 * rank r. Several domains: rows of the rail peer in the domain of r, at nearOf(r).
+	 */
 	struct Place {
 		char *row, *meta;
 	};
 	Place *const places; /* [ranks] */
 
-	GIN_FN EpHt(const epArgs &a, char *shared, uint32_t n)
+	GIN_FN EpHt(const epArgs &a, char *shared, uint32_t n, bool isRail = false)
 	    : EpBlock(a, shared), ht(a.ht.plan), call(a.ht.call), handle(call.handle), number(n),
-	      epoch(0), places(reinterpret_cast<Place *>(shared))
+	      rail(isRail), epoch(0), places(reinterpret_cast<Place *>(shared))
 	{
 	}
 
@@ -95,15 +128,46 @@ protected:
 	/* 0: dispatch, 1: combine. */
 	GIN_FN uint32_t which() const { return number == ginEpCallHtCombine ? 1 : 0; }
 
-	/* One thread waits for the word of `from` with the tag; *value: its value. */
-	GIN_FN bool await(uint32_t from, size_t at, uint32_t tag, uint32_t *value) const
+	/* The ranks with direct routes: firstPeer() to firstPeer() + peers() - 1. */
+	GIN_FN uint32_t firstPeer() const { return rail ? ht.firstPeer : 0; }
+	GIN_FN uint32_t peers() const { return rail ? ht.domainSize : ranks(); }
+
+	/*
+	 * The direct peer that writes the words and rows of source r here, and reads what this rank
+	 * has for r: the one of this domain whose rail peer is r.
+	 */
+	GIN_FN uint32_t nearOf(uint32_t r) const
+	{
+		return rail ? ht.firstPeer + r % ht.domainSize : r;
+	}
+
+	/* Does the rank belong to another domain? */
+	GIN_FN bool isFar(uint32_t r) const { return rail && r / ht.domainSize != ht.domain; }
+
+	/* The index at nearOf(r) of words by this rank about rows of source r. */
+	GIN_FN uint32_t indexAtNear(uint32_t r) const { return r - nearOf(r) + plan.rank; }
+
+	GIN_FN void fail(int32_t rank, ginResult_t result, uint64_t expected, uint64_t seen) const
+	{
+		if (rail)
+			epHtFail<true>(args, number, rank, result, epoch, expected, seen);
+		else
+			epHtFail<false>(args, number, rank, result, epoch, expected, seen);
+	}
+
+	/*
+	 * One thread waits for the word of `from` with the tag; *value: its value. `forwarded`: it
+	 * comes from another domain.
+	 */
+	GIN_FN bool await(uint32_t from, size_t at, uint32_t tag, uint32_t *value,
+			  bool forwarded = false) const
 	{
 		uint64_t seen = 0;
 		GIN_NO_UNROLL
 		for (uint32_t look = 0; look < EP_LOOKS && seen >> 32 != tag; look++)
 			seen = epTaggedLoad(plan.own + at);
 		if (seen >> 32 != tag) {
-			if (!epHtAwaitLong(args, number, from, at, tag, epoch))
+			if (!awaitLong(from, at, tag, forwarded))
 				return false;
 			seen = epTaggedLoad(plan.own + at);
 		}
@@ -123,8 +187,13 @@ protected:
 	/* The row of token t among this rank's rows at rank r; EP_NONE: it does not go there. */
 	GIN_FN uint32_t slotOf(uint32_t t, uint32_t r) const
 	{
-		const epHtPair pair = epHtPairsOf(plan, handle, t / EP_HT_GROUP)[r];
-		const uint32_t bit = 1u << t % EP_HT_GROUP;
+		return slotIn(epHtPairsOf(plan, handle, t / EP_HT_GROUP)[r], t % EP_HT_GROUP);
+	}
+
+	/* The row of a group's token `n`. */
+	GIN_FN static uint32_t slotIn(const epHtPair pair, uint32_t n)
+	{
+		const uint32_t bit = 1u << n;
 		return pair.bits & bit ? pair.before + epBits(pair.bits & (bit - 1)) : EP_NONE;
 	}
 
@@ -140,9 +209,8 @@ protected:
 		if (fits && handle->rows <= most)
 			return true;
 		if (ginBlockIndex() == 0 && thread() == 0)
-			epHtFail(args, number, -1,
-				 fits ? ginErrorInvalidArgument : ginErrorInvalidUsage, epoch,
-				 fits ? handle->rows : call.tokens, fits ? most : handle->tokens);
+			fail(-1, fits ? ginErrorInvalidArgument : ginErrorInvalidUsage,
+			     fits ? handle->rows : call.tokens, fits ? most : handle->tokens);
 		return false;
 	}
 
@@ -151,6 +219,13 @@ protected:
 	{
 		const uint32_t sizes = call.rowBytes / 16 * 8191 + call.metaBytes / 4;
 		return sizes + handle->epoch * 2654435761u;
+	}
+
+	GIN_FN bool hasShape(uint32_t rank, uint32_t other) const
+	{
+		if (other != shape())
+			fail(static_cast<int32_t>(rank), ginErrorInvalidArgument, shape(), other);
+		return other == shape();
 	}
 
 	/*
@@ -162,9 +237,9 @@ protected:
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads()) {
-			const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, plan.rank);
-			post(r, at, epHtStartOf(plan, handle)[r]);
-			post(r, at + sizeof(uint64_t), shape());
+			const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, indexAtNear(r));
+			post(nearOf(r), at, epHtStartOf(plan, handle)[r]);
+			post(nearOf(r), at + sizeof(uint64_t), shape());
 		}
 	}
 
@@ -188,22 +263,27 @@ protected:
 		return isLast(number - ginEpCallHtNotify + 1, 0, false, &flagged);
 	}
 
-	GIN_FN bool hasFailed() const { return epWordLoad(&plan.state->failed) != 0; }
-
 private:
+	GIN_FN bool awaitLong(uint32_t from, size_t at, uint32_t tag, bool forwarded) const
+	{
+		if (!rail)
+			return epHtAwaitLong<false, 1>(args, number, from, at, tag, epoch);
+		if (!forwarded)
+			return epHtAwaitLong<true, 1>(args, number, from, at, tag, epoch);
+		return epHtAwaitLong<true, EP_HT_PATIENT_FORWARD>(args, number, from, at, tag,
+								  epoch);
+	}
+
 	GIN_FN bool awaitPlace(uint32_t r) const
 	{
 		const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, r);
 		uint32_t start, other;
-		if (!await(r, at, epoch + 1, &start) ||
-		    !await(r, at + sizeof(uint64_t), epoch + 1, &other))
+		const uint32_t peer = nearOf(r);
+		if (!await(peer, at, epoch + 1, &start) ||
+		    !await(peer, at + sizeof(uint64_t), epoch + 1, &other) ||
+		    !hasShape(peer, other))
 			return false;
-		if (other != shape()) {
-			epHtFail(args, number, static_cast<int32_t>(r), ginErrorInvalidArgument,
-				 epoch, shape(), other);
-			return false;
-		}
-		char *const slab = epSlabOf(plan, r);
+		char *const slab = epSlabOf(plan, peer);
 		places[r] = {slab + ht.poolAt + size_t{start} * call.rowBytes,
 			     slab + ht.metaAt + size_t{start} * call.metaBytes};
 		return true;

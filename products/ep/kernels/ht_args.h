@@ -16,6 +16,13 @@
  *	pulled   [source]: has read its rows                    sources, combine
  *	pool     [rows][row bytes], meta [rows][meta bytes]     sources, dispatch; owner, combine
  *
+ * and with several domains, see ht_rail.cuh:
+ *
+ *	message  [half][other domain]: T, rows to each rank,    rail peers, notify
+ *	         items of the domain's experts, its epHtPairs
+ *	ring     [other domain][lane][slot]: chunks             rail peers
+ *	staging  messages and chunks before they are put        this rank
+ *
  * A place is also the credit: a rank writes into pools and done words only after the kernels of
  * this call have begun on all ranks. So a rank is one call ahead of another rank at most. It then
  * posts a place while blocks of the other rank may still read the place of the call before: calls
@@ -32,6 +39,16 @@
 #define EP_HT_UNIT 4u	/* tokens of a done word */
 #define EP_HT_GROUP 32u /* tokens of an epHtPair, rows of a ready word */
 
+#define EP_HT_LANES 16u /* contexts between domains, unless the configuration says how many */
+#define EP_HT_DEPTH 4u	/* slots of a ring */
+#define EP_HT_HEAD 16u	/* bytes of a chunk before its rows: what must be equal at both ends */
+
+/*
+ * Signals of a context between domains: for each domain and slot of a ring: a chunk is there; it is
+ * read; and for each domain: a message of notify is there. The id: (kind) * domains + domain.
+ */
+#define EP_HT_SIGNALS (2 * EP_HT_DEPTH + 1)
+
 #define EP_HT_TICKETS 8u      /* entries of the host's page */
 #define EP_HT_TAG 0x47494e48u /* epHtHandle.tag */
 #define EP_HT_THREADS 512u    /* of a block on a GPU */
@@ -45,7 +62,8 @@ struct epHtHandle {
 /*
  * Handle: epHtHandle, tokens[R], start[R], rows[R] of each source, then, aligned to 16,
  * epHtPair [T / 32][R]. Token t goes to rank r if bit t % 32 is set; it is row
- * `before` + the lower bits that are set, of this rank's rows there.
+ * `before` + the lower bits that are set, of this rank's rows there. Then epHtPair [other domain]
+ * [most groups][S], of the rail peers' tokens for the ranks of this domain.
  */
 struct epHtPair {
 	uint32_t bits, before;
@@ -56,11 +74,21 @@ struct epHtPlan {
 	uint32_t tokens;	      /* most of a rank */
 	uint32_t rows;		      /* of the pool */
 	uint32_t rowBytes, metaBytes; /* the most */
-	uint32_t units, chunks;	      /* words of a source in done, of a holder in ready */
+	uint32_t units, groups;	      /* words of a source in done, of a holder in ready */
 	uint64_t placeAt, doneAt, readyAt, pulledAt, poolAt, metaAt;
 	uint32_t *page; /* the host's: [EP_HT_TICKETS][pageWords]: ticket, n, most rows, experts */
 	uint32_t pageWords;
-	uint32_t pad;
+	/*
+	 * Domains of S consecutive ranks, which are direct to each other; 1: all are. Rail peers:
+	 * the ranks with one number in their domains.
+	 */
+	uint32_t domains, domainSize;
+	uint32_t domain, firstPeer; /* this rank's; the first rank of its domain */
+	uint32_t pairsAt;	    /* offset in a message */
+	uint64_t messageAt, stagedMessageAt, messageBytes;
+	uint64_t ringAt, stagedAt, slotBytes;
+	uint64_t *chunks;  /* [2][domain][lane]: chunks sent, chunks received, by earlier calls */
+	uint32_t *tickets; /* [2][domain][lane][slot]: rows of a chunk that are staged, or read */
 };
 
 struct epHtRows {

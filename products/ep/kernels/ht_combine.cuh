@@ -14,10 +14,12 @@
 
 class EpHtCombine : public EpHt
 {
+protected:
 	const char **rows; /* [ranks]: rows of a token; of this team */
 
 public:
-	GIN_FN EpHtCombine(const epArgs &a, char *shared) : EpHt(a, shared, ginEpCallHtCombine)
+	GIN_FN EpHtCombine(const epArgs &a, char *shared, bool isRail = false)
+	    : EpHt(a, shared, ginEpCallHtCombine, isRail)
 	{
 		rows = reinterpret_cast<const char **>(places + ranks()) + epTeam() * ranks();
 	}
@@ -41,11 +43,11 @@ public:
 			else
 				reduce(team - EP_HT_COPIERS, epTeams() - EP_HT_COPIERS);
 		}
-		if (isLastBlock() && !hasFailed())
+		if (isLastBlock() && !stopped())
 			leave();
 	}
 
-private:
+protected:
 	/* Rows of other ranks to the pool, 32 at a time. */
 	GIN_FN void stage(uint32_t n) const
 	{
@@ -59,7 +61,7 @@ private:
 		     i += ginGridSize() * EP_HT_COPIERS) {
 			const uint32_t chunk = i / ranks(), s = i % ranks();
 			const uint32_t slot = chunk * EP_HT_GROUP;
-			if (s == plan.rank || slot >= of[s])
+			if (nearOf(s) == plan.rank || slot >= of[s])
 				continue;
 			const uint32_t left = of[s] - slot;
 			stageRows(stages, epHtStartOf(plan, handle)[s] + slot,
@@ -67,7 +69,7 @@ private:
 			epTeamSync();
 			ginFence<ginScopeSystem>();
 			if (epTeamFirst())
-				post(s, epHtReadyAt(ht, plan.rank, chunk), 0);
+				post(nearOf(s), epHtReadyAt(ht, indexAtNear(s), chunk), 0);
 		}
 	}
 
@@ -130,18 +132,20 @@ private:
 		return epTeamAll(here);
 	}
 
+	/* Rows, by the index of their place. */
 	GIN_FN bool isReady(uint32_t r, uint32_t slot) const
 	{
 		uint32_t value;
-		return r == plan.rank ||
-		       await(r, epHtReadyAt(ht, r, slot / EP_HT_GROUP), epoch + 1, &value);
+		return nearOf(r) == plan.rank ||
+		       await(nearOf(r), epHtReadyAt(ht, r, slot / EP_HT_GROUP), epoch + 1, &value);
 	}
 
 	GIN_FN const char *rowAt(uint32_t r, size_t slot) const
 	{
-		if (r == plan.rank)
+		const bool own = nearOf(r) == plan.rank;
+		if (own)
 			slot += epHtStartOf(plan, handle)[r];
-		return (r == plan.rank ? call.x.data : places[r].row) + slot * call.rowBytes;
+		return (own ? call.x.data : places[r].row) + slot * call.rowBytes;
 	}
 
 	/* outWeights[t][k]: the sums over the ranks. */
@@ -162,15 +166,22 @@ private:
 
 	GIN_FN float weightAt(uint32_t r, size_t slot, uint32_t k) const
 	{
-		if (r == plan.rank)
+		if (nearOf(r) == plan.rank)
 			return call
 				.topkWeights[(epHtStartOf(plan, handle)[r] + slot) * call.topk + k];
 		const char *const meta = places[r].meta + slot * call.metaBytes;
 		return epFloatOf(ginLoadWeak<uint32_t>(meta + k * 4));
 	}
 
-	/* Piece p of the sum of a token. Four loads are in flight. */
+	/* Piece p of the sum of a token. */
 	GIN_FN ginWord16 sumOf(uint32_t t, uint32_t count, uint32_t p) const
+	{
+		epEight eight = biasOf(t, p);
+		addRows(eight, count, p);
+		return eight.rounded();
+	}
+
+	GIN_FN epEight biasOf(uint32_t t, uint32_t p) const
 	{
 		epEight eight = {};
 		GIN_NO_UNROLL
@@ -178,6 +189,12 @@ private:
 			if (call.bias[b].data)
 				eight.plus(epPieceLoad(call.bias[b].data + t * call.bias[b].step +
 						       p * 16));
+		return eight;
+	}
+
+	/* Piece p of the first `count` rows. Four loads are in flight. */
+	GIN_FN void addRows(epEight &eight, uint32_t count, uint32_t p) const
+	{
 		GIN_NO_UNROLL
 		for (uint32_t base = 0; base < count; base += 4) {
 			ginWord16 piece[4] = {};
@@ -190,7 +207,6 @@ private:
 				if (base + i < count)
 					eight.plus(piece[i]);
 		}
-		return eight.rounded();
 	}
 
 	/*
@@ -202,11 +218,12 @@ private:
 		uint32_t value;
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
-		for (uint32_t r = thread(); r < ranks(); r += threads())
-			post(r, epHtPulledAt(ht, plan.rank), 0);
+		for (uint32_t i = thread(); i < peers(); i += threads())
+			post(firstPeer() + i, epHtPulledAt(ht, plan.rank), 0);
 		GIN_NO_UNROLL
-		for (uint32_t r = thread(); call.inPool && r < ranks(); r += threads())
-			await(r, epHtPulledAt(ht, r), epoch + 1, &value);
+		for (uint32_t i = thread(); call.inPool && i < peers(); i += threads())
+			await(firstPeer() + i, epHtPulledAt(ht, firstPeer() + i), epoch + 1,
+			      &value);
 		sync();
 		if (thread() == 0)
 			epWordStore(&plan.state->epoch[1], epoch + 1);

@@ -26,6 +26,9 @@
 #define EP_HT_COPIERS 1u
 #endif
 
+/* Movers, senders and forwarders of a kernel between domains, of each so many. */
+#define EP_HT_RAIL_MOVERS (GIN_ON_GPU && !GIN_HAS_BULK ? 2u : 1u)
+
 #define EP_HT_PIECE 7168u	/* most bytes of one load of a copier */
 #define EP_HT_COPY_BYTES 24576u /* shared memory of a copier */
 
@@ -61,6 +64,7 @@ struct epHtRun {
 
 class EpHtDispatch : public EpHt
 {
+protected:
 	/* The tokens first, first + 1, ... of a mover: see epMove(). */
 	struct Tokens {
 		const EpHtDispatch &of;
@@ -90,7 +94,10 @@ class EpHtDispatch : public EpHt
 	};
 
 public:
-	GIN_FN EpHtDispatch(const epArgs &a, char *shared) : EpHt(a, shared, ginEpCallHtDispatch) {}
+	GIN_FN EpHtDispatch(const epArgs &a, char *shared, bool isRail = false)
+	    : EpHt(a, shared, ginEpCallHtDispatch, isRail)
+	{
+	}
 
 	GIN_FN void run()
 	{
@@ -113,13 +120,19 @@ public:
 			epWordStore(&plan.state->epoch[0], epoch + 1);
 	}
 
-private:
-	/* Own rows go straight to recvX. */
+protected:
+	/* Movers, and rings in shared memory that are as large as theirs. */
+	GIN_FN uint32_t movers() const { return rail ? EP_HT_RAIL_MOVERS : EP_HT_MOVERS; }
+	GIN_FN uint32_t rings() const { return rail ? 3 * EP_HT_RAIL_MOVERS : EP_HT_MOVERS; }
+
+	/* Rows that this rank itself stores at this rank go straight to recvX. */
 	GIN_FN void openOwn() const
 	{
-		const uint32_t start = epHtStartOf(plan, handle)[plan.rank];
-		if (thread() == 0)
-			places[plan.rank].row = call.recvX + size_t{start} * call.rowBytes;
+		GIN_NO_UNROLL
+		for (uint32_t r = plan.rank - firstPeer(); r < ranks() && thread() == 0;
+		     r += peers())
+			places[r].row =
+				call.recvX + size_t{epHtStartOf(plan, handle)[r]} * call.rowBytes;
 		sync();
 	}
 
@@ -131,23 +144,28 @@ private:
 		const uint32_t copies = EP_HT_COPIERS * EP_HT_COPY_BYTES;
 		if (!GIN_HAS_BULK)
 			return 0;
-		return (call.shared - placesBytes() - copies) / EP_HT_MOVERS / 128 * 128;
+		return (call.shared - placesBytes() - copies) / rings() / 128 * 128;
 	}
 
 	/* Mover `n` of the block: the units of its share of this rank's tokens. */
 	GIN_FN void move(uint32_t n) const
 	{
 		const uint64_t units = (call.tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
-		const uint32_t of = ginBlockIndex() * EP_HT_MOVERS + n;
-		const uint32_t all = ginGridSize() * EP_HT_MOVERS;
+		const uint32_t of = ginBlockIndex() * movers() + n;
+		const uint32_t all = ginGridSize() * movers();
 		const uint32_t first = static_cast<uint32_t>(units * of / all) * EP_HT_UNIT;
 		uint32_t end = static_cast<uint32_t>(units * (of + 1) / all) * EP_HT_UNIT;
 		end = end < call.tokens ? end : call.tokens;
-		epStages stages =
-			epStagesOpen(scratch + placesBytes() + n * moverBytes(), moverBytes(),
-				     call.rowBytes + call.metaBytes, EP_HT_STAGES);
+		epStages stages = stagesOf(n);
 		if (first < end)
 			epMove(stages, end - first, Tokens{*this, first, 0});
+	}
+
+	/* Ring `n`, for rows with their meta. */
+	GIN_FN epStages stagesOf(uint32_t n) const
+	{
+		return epStagesOpen(scratch + placesBytes() + n * moverBytes(), moverBytes(),
+				    call.rowBytes + call.metaBytes, EP_HT_STAGES);
 	}
 
 	GIN_FN const char *rowOf(uint32_t t) const { return call.x.data + t * call.x.step; }
@@ -188,13 +206,13 @@ private:
 		       (w - 1 - 2 * call.topk) * call.scaleStep;
 	}
 
-	/* Every rank begins with the next one, and ends with itself. */
+	/* At all direct peers. Every rank begins with the next one, and ends with itself. */
 	template <class F> GIN_FN void eachPlace(uint32_t t, F f) const
 	{
 		uint32_t r = plan.rank;
 		GIN_NO_UNROLL
-		for (uint32_t n = 0; n < ranks(); n++) {
-			r = r + 1 < ranks() ? r + 1 : 0;
+		for (uint32_t n = 0; n < peers(); n++) {
+			r = r + 1 < firstPeer() + peers() ? r + 1 : firstPeer();
 			const size_t slot = slotOf(t, r);
 			if (slot != EP_NONE)
 				f(places[r].row + slot * call.rowBytes,
@@ -202,24 +220,31 @@ private:
 		}
 	}
 
-	/* Done words of the tokens first to end - 1, whose rows are there, to all ranks. */
+	/* Done words of the tokens first to end - 1, whose rows are there, to all direct peers. */
 	GIN_FN void tell(uint32_t first, uint32_t end) const
 	{
 		const uint32_t unit = first / EP_HT_UNIT;
 		const uint32_t units = (end + EP_HT_UNIT - 1) / EP_HT_UNIT - unit;
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
-		for (uint32_t i = epTeamLane(); i < units * ranks(); i += epTeamSize()) {
-			const uint32_t r = i / units, u = unit + i % units;
+		for (uint32_t i = epTeamLane(); i < units * peers(); i += epTeamSize()) {
+			const uint32_t r = firstPeer() + i / units, u = unit + i % units;
 			post(r, epHtDoneAt(ht, plan.rank, u), rowsOfUnit(u, r));
 		}
 	}
 
-	/* The value of a done word: the first slot of the group * 8 + rows of the unit. */
 	GIN_FN uint32_t rowsOfUnit(uint32_t unit, uint32_t r) const
 	{
 		const uint32_t t = unit * EP_HT_UNIT, bit = t % EP_HT_GROUP;
-		const epHtPair pair = epHtPairsOf(plan, handle, t / EP_HT_GROUP)[r];
+		return rowsIn(epHtPairsOf(plan, handle, t / EP_HT_GROUP)[r], bit);
+	}
+
+	/*
+	 * The value of a done word, of the unit that begins with the group's token `bit`: the first
+	 * slot of the group * 8 + rows of the unit.
+	 */
+	GIN_FN static uint32_t rowsIn(const epHtPair pair, uint32_t bit)
+	{
 		const uint32_t mine = pair.bits >> bit & ((1u << EP_HT_UNIT) - 1);
 		return pair.before * 8 + epBits(mine);
 	}
@@ -259,7 +284,8 @@ private:
 		bool here = true;
 		GIN_NO_UNROLL
 		for (uint32_t u = epTeamLane(); u < each && unit + u < units; u += epTeamSize()) {
-			here = here && await(s, epHtDoneAt(ht, s, unit + u), epoch + 1, &value);
+			here = here && await(nearOf(s), epHtDoneAt(ht, s, unit + u), epoch + 1,
+					     &value, isFar(s));
 			if (!here)
 				break;
 			sum += value % 8;
@@ -280,14 +306,14 @@ private:
 
 	GIN_FN void copy(uint32_t n, uint32_t copiers) const
 	{
-		char *const ring = scratch + placesBytes() + EP_HT_MOVERS * moverBytes();
+		char *const ring = scratch + placesBytes() + rings() * moverBytes();
 		epStages stages = epStagesOpen(ring + n * EP_HT_COPY_BYTES, EP_HT_COPY_BYTES,
 					       EP_HT_PIECE, EP_HT_STAGES);
 		eachGroup(n, copiers, [&](uint32_t s, uint32_t slot, uint32_t rows) {
 			const size_t at = recvRow(s, slot) * call.rowBytes;
 			const epHtRun run{plan.own + ht.poolAt + at, call.recvX + at,
 					  size_t{rows} * call.rowBytes};
-			if (s != plan.rank)
+			if (nearOf(s) != plan.rank)
 				epMove(stages, run.pieces(), run);
 		});
 	}

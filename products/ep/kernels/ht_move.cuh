@@ -53,9 +53,12 @@ template <class Items> GIN_FN void epMoveByThreads(uint32_t n, const Items &item
 			for (uint32_t w = lane; w < items.metaWords(); w += lanes)
 				reinterpret_cast<uint32_t *>(meta)[w] = epMetaWord(items, i, w);
 		});
-		if ((i + 1) % EP_HT_STEP == 0 && i + 1 < n)
+		if ((i + 1) % EP_HT_STEP == 0 && i + 1 < n) {
+			epTeamSync();
 			items.done(i + 1);
+		}
 	}
+	epTeamSync();
 	items.done(n);
 }
 

@@ -96,14 +96,16 @@ private:
 
 class EpHtNotify : public EpHt
 {
+protected:
 	uint32_t *const sent;  /* [ranks]: rows to each rank */
 	uint32_t *const all;   /* [ranks]: rows that each rank gets from all */
 	uint32_t *const items; /* [own experts] */
 
 public:
-	GIN_FN EpHtNotify(const epArgs &a, char *shared)
-	    : EpHt(a, shared, ginEpCallHtNotify), sent(reinterpret_cast<uint32_t *>(shared)),
-	      all(sent + a.plan.nRanks), items(all + a.plan.nRanks)
+	GIN_FN EpHtNotify(const epArgs &a, char *shared, bool isRail = false)
+	    : EpHt(a, shared, ginEpCallHtNotify, isRail),
+	      sent(reinterpret_cast<uint32_t *>(shared)), all(sent + a.plan.nRanks),
+	      items(all + a.plan.nRanks)
 	{
 	}
 
@@ -126,7 +128,7 @@ public:
 			finish();
 	}
 
-private:
+protected:
 	GIN_FN uint32_t groups() const { return (call.tokens + EP_HT_GROUP - 1) / EP_HT_GROUP; }
 
 	/* The bits of all pairs. A team takes a group. */
@@ -183,14 +185,14 @@ private:
 		sync();
 	}
 
-	/* The count line of this rank, to every rank. */
+	/* The count line of this rank, to every direct peer. */
 	GIN_FN void sendLines() const
 	{
 		const uint32_t words = 1 + ranks() + plan.mostLocal;
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); i < ranks() * words; i += threads()) {
-			const uint32_t r = i / words, w = i % words;
+		for (uint32_t i = thread(); i < peers() * words; i += threads()) {
+			const uint32_t r = firstPeer() + i / words, w = i % words;
 			if (w < wordsOf(r))
 				post(r, epHtCountAt(plan, epoch % 2, plan.rank, w), wordOf(r, w));
 		}
@@ -224,7 +226,8 @@ private:
 		for (uint32_t i = thread(); i < ranks() * words && !lost; i += threads()) {
 			const uint32_t s = i / words, w = i % words;
 			uint32_t value = 0;
-			lost = !await(s, epHtCountAt(plan, epoch % 2, s, w), epoch + 1, &value);
+			lost = !await(nearOf(s), epHtCountAt(plan, epoch % 2, s, w), epoch + 1,
+				      &value, isFar(s));
 			take(s, w, value);
 		}
 		return !GinCta{}.any(lost);

@@ -15,6 +15,9 @@
 #include "ht_combine.cuh"
 #include "ht_dispatch.cuh"
 #include "ht_notify.cuh"
+#include "ht_rail.cuh"
+#include "ht_rail_combine.cuh"
+#include "ht_rail_dispatch.cuh"
 
 /*
  * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are

@@ -143,7 +143,7 @@ GIN_FN size_t epHtDoneAt(const epHtPlan &ht, uint32_t source, uint32_t unit)
 
 GIN_FN size_t epHtReadyAt(const epHtPlan &ht, uint32_t holder, uint32_t chunk)
 {
-	return ht.readyAt + (size_t{holder} * ht.chunks + chunk) * sizeof(uint64_t);
+	return ht.readyAt + (size_t{holder} * ht.groups + chunk) * sizeof(uint64_t);
 }
 
 GIN_FN size_t epHtPulledAt(const epHtPlan &ht, uint32_t source)
@@ -180,6 +180,40 @@ GIN_FN epHtPair *epHtPairsOf(const epPlan &plan, epHtHandle *handle, uint32_t gr
 	const size_t words = (size_t{3} * plan.nRanks + 3) / 4 * 4;
 	return reinterpret_cast<epHtPair *>(epHtTokensOf(handle) + words) +
 	       size_t{group} * plan.nRanks;
+}
+
+/* Between domains: the number of domain d among the domains other than `of`. */
+GIN_FN uint32_t epHtOther(uint32_t of, uint32_t d)
+{
+	return d < of ? d : d - 1;
+}
+
+/* The pairs of a group of the rail peer's tokens in domain d, for the ranks of this domain. */
+GIN_FN const epHtPair *epHtRailPairsOf(const epPlan &plan, const epHtPlan &ht, epHtHandle *handle,
+				       uint32_t tokens, uint32_t d, uint32_t group)
+{
+	const uint32_t own = (tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
+	const size_t index = size_t{epHtOther(ht.domain, d)} * ht.groups + group;
+	return epHtPairsOf(plan, handle, own) + index * ht.domainSize;
+}
+
+/* Of `base`, messageAt or stagedMessageAt; `other`: epHtOther(). */
+GIN_FN size_t epHtMessageAt(const epHtPlan &ht, size_t base, uint32_t half, uint32_t other)
+{
+	return base + (half * (ht.domains - 1) + other) * ht.messageBytes;
+}
+
+/* Of `base`, ringAt or stagedAt. */
+GIN_FN size_t epHtSlotAt(const epPlan &plan, const epHtPlan &ht, size_t base, uint32_t other,
+			 uint32_t lane, uint32_t slot)
+{
+	return base + ((size_t{other} * plan.lanes + lane) * EP_HT_DEPTH + slot) * ht.slotBytes;
+}
+
+/* The signal number `kind`, below EP_HT_SIGNALS, that ranks of domain d raise. */
+GIN_FN uint32_t epHtSignalId(const epHtPlan &ht, uint32_t kind, uint32_t d)
+{
+	return kind * ht.domains + d;
 }
 
 /* Rows of n that go by context `lane` of `lanes`: chunks go round robin. */

@@ -38,6 +38,9 @@
 	X(HtNotify, notify, EpHtNotify)                                                            \
 	X(HtDispatch, dispatch, EpHtDispatch)                                                      \
 	X(HtCombine, combine, EpHtCombine)                                                         \
+	X(HtRailNotify, notify, EpHtRailNotify)                                                    \
+	X(HtRailDispatch, dispatch, EpHtRailDispatch)                                              \
+	X(HtRailCombine, combine, EpHtRailCombine)                                                 \
 	X(Mask, control, EpMask)                                                                   \
 	X(Flush, control, EpFlush)                                                                 \
 	X(Reset, control, EpReset)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Fields that are equal on all ranks. The last two are not those of a configuration. */
+/* Fields that are equal on all ranks. The last three are not those of a configuration. */
 static const struct {
 	const char *name;
 	size_t at; /* in ginEpConfig_t, uint32_t */
@@ -23,6 +23,7 @@ static const struct {
 	{"htRecvTokens", offsetof(ginEpConfig_t, htRecvTokens)},
 	{"htRowBytes", offsetof(ginEpConfig_t, htRowBytes)},
 	{"htScaleBytes", offsetof(ginEpConfig_t, htScaleBytes)},
+	{"the number of ranks of a domain", 0},
 	{"firstExpert", 0},
 	{"the version of libgin-ep", 0},
 };
@@ -94,12 +95,39 @@ static ginResult_t countPeers(ginEp_t ep, uint32_t *networked)
 	return ginSuccess;
 }
 
+/*
+ * High throughput: ranks of a domain, which are direct to each other. GIN_EP_DOMAIN, for tests,
+ * makes domains smaller than they are.
+ */
+static ginResult_t findDomain(ginEp_t ep)
+{
+	const char *text = getenv("GIN_EP_DOMAIN");
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	ginResult_t result = ginCommQuery(ep->comm, &info);
+	char *end;
+	unsigned long wanted;
+
+	if (result)
+		return epFailGin(result, "ginCommQuery");
+	ep->domainSize = (uint32_t)info.domainSize;
+	if (ep->config.modes != GIN_EP_HT || !text || !*text)
+		return ginSuccess;
+	wanted = strtoul(text, &end, 10);
+	if (*end || !wanted || wanted > ep->domainSize || ep->domainSize % wanted)
+		return epFail(ginErrorInvalidArgument,
+			      "GIN_EP_DOMAIN is %.32s, must be a number that divides the %u ranks "
+			      "of a domain evenly",
+			      text, ep->domainSize);
+	ep->domainSize = (uint32_t)wanted;
+	return ginSuccess;
+}
+
 /* First step, on this rank alone: arguments, routes, kernels. */
 static ginResult_t begin(ginEp_t ep, const ginEpConfig_t *config, uint32_t *networked)
 {
 	ginResult_t result = epCheckConfig(config, ep->args.plan.nRanks, &ep->config);
 
-	if (result || (result = countPeers(ep, networked)))
+	if (result || (result = countPeers(ep, networked)) || (result = findDomain(ep)))
 		return result;
 	return ep->device < 0 ? ginSuccess : epGpuOpen(ep->device, &ep->gpu);
 }
@@ -108,8 +136,9 @@ static void fillHello(ginEp_t ep, struct epHello *hello)
 {
 	const ginEpConfig_t *c = &ep->config;
 
-	for (int i = 0; i < FIELDS - 2; i++)
+	for (int i = 0; i < FIELDS - 3; i++)
 		hello->fields[i] = *(const uint32_t *)((const char *)c + fields[i].at);
+	hello->fields[FIELDS - 3] = ep->domainSize;
 	hello->fields[FIELDS - 2] = 0;
 	if (!hello->result && c->firstExpert)
 		hello->fields[FIELDS - 2] = hashOf(c->firstExpert, ep->args.plan.nRanks + 1ull);
@@ -218,6 +247,8 @@ static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->slots = stateAt(ep, sizes->slots);
 	plan->ranked = stateAt(ep, sizes->ranked);
 	plan->totals = stateAt(ep, sizes->totals);
+	ep->ht.chunks = stateAt(ep, sizes->htChunks);
+	ep->ht.tickets = stateAt(ep, sizes->htTickets);
 	plan->page = ep->page;
 	plan->pageObserved = (uint32_t *)(plan->page + 1);
 	plan->pageMasked = plan->pageObserved + plan->nRanks;
@@ -242,7 +273,8 @@ static ginResult_t prepare(ginEp_t ep, ginEp_t old, uint32_t networked, struct e
 	if (!first)
 		return epFail(ginErrorSystem, "no memory for %u ranks", nRanks);
 	epFirstExperts(&ep->config, nRanks, first);
-	epLayout(&ep->config, first, nRanks, rank, (int)networked, &ep->args.plan, sizes);
+	epLayout(&ep->config, first, nRanks, rank, (int)networked, ep->domainSize, &ep->args.plan,
+		 sizes);
 	ep->config.firstExpert = NULL;
 	ep->ht = sizes->ht;
 	if (!(result = allocate(ep, old, sizes)) && !(result = writeTables(ep, sizes, first)))
@@ -258,7 +290,8 @@ static ginResult_t makeDevComm(ginEp_t ep)
 	ginResult_t result;
 
 	want.contexts = plan->lanes;
-	want.signals = EP_FAMILIES * 2 * plan->nRanks;
+	want.signals = ep->ht.domains > 1 ? EP_HT_SIGNALS * ep->ht.domains
+					  : EP_FAMILIES * 2 * plan->nRanks;
 	want.counters = 0;
 	want.barriers = 0;
 	want.timeout = plan->timeout;
@@ -316,11 +349,6 @@ static ginResult_t open(ginEp_t ep, ginResult_t mine, ginEp_t old, const ginEpCo
 	fillHello(ep, &hello);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
-	if (networked && ep->config.modes == GIN_EP_HT)
-		return epFail(
-			ginErrorUnsupported,
-			"GIN_EP_HT needs a direct route between all ranks: ginCommQueryPeer() "
-			"says why a pair has none");
 	hello.result = (int32_t)prepare(ep, old, networked, &sizes);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;
@@ -458,7 +486,7 @@ ginResult_t ginEpBytes(const ginEpConfig_t *config, int nRanks, uint64_t *bytes)
 	if (!first)
 		return epFail(ginErrorSystem, "no memory for %d ranks", nRanks);
 	epFirstExperts(&own, (uint32_t)nRanks, first);
-	epLayout(&own, first, (uint32_t)nRanks, 0, nRanks > 1, &plan, &sizes);
+	epLayout(&own, first, (uint32_t)nRanks, 0, nRanks > 1, 1, &plan, &sizes);
 	free(first);
 	*bytes = sizes.slab + sizes.state + sizes.sendBuffer;
 	return ginSuccess;

@@ -34,6 +34,7 @@ struct ginEp {
 	struct epSlab *slab;
 	void *state, *page, *sendBuffer;
 	uint32_t directPeers;
+	uint32_t domainSize; /* GIN_EP_HT: ranks of a domain */
 	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;
 	struct epHtPlan ht; /* of GIN_EP_HT */
@@ -47,20 +48,21 @@ struct epSizes {
 	uint64_t state;	 /* zeroed, and the tables after it */
 	uint64_t masked, observed, owed, chunks;
 	uint64_t rankOf, firstExpert, list, numbers, slots, ranked,
-		totals;	     /* offsets in the state */
-	uint64_t sendBuffer; /* bytes; 0: none */
-	uint64_t page;	     /* bytes of host memory */
-	uint64_t handle;     /* bytes */
-	uint64_t htPage;     /* offset in the page */
+		totals;		      /* offsets in the state */
+	uint64_t sendBuffer;	      /* bytes; 0: none */
+	uint64_t page;		      /* bytes of host memory */
+	uint64_t handle;	      /* bytes */
+	uint64_t htPage;	      /* offset in the page */
+	uint64_t htChunks, htTickets; /* offsets in the state */
 	struct epHtPlan ht;
 };
 
 /*
  * layout.c: fills in the plan's numbers and offsets in the slab. `first` is [nRanks + 1];
- * `networked`: a peer is on a network route.
+ * `networked`: a peer is on a network route; domainSize: of GIN_EP_HT.
  */
 void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
-	      int networked, struct epPlan *plan, struct epSizes *sizes);
+	      int networked, uint32_t domainSize, struct epPlan *plan, struct epSizes *sizes);
 
 /* layout.c: the pool of an ep of GIN_EP_HT, for ht->rows rows. Returns the bytes of the slab. */
 uint64_t epHtPoolLayout(struct epHtPlan *ht);

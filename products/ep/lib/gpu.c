@@ -83,7 +83,8 @@ static ginResult_t loadKernel(struct epGpu *gpu, int variant)
 		 strlen(of), of);
 	DRIVER(gpu, libraryGetKernel, &gpu->kernel[variant], gpu->library, mangled);
 	DRIVER(gpu, kernelGetFunction, &function, gpu->kernel[variant]);
-	if (variant == epVariantHtDispatch || variant == epVariantHtCombine)
+	if (variant == epVariantHtDispatch || variant == epVariantHtCombine ||
+	    variant == epVariantHtRailDispatch || variant == epVariantHtRailCombine)
 		DRIVER(gpu, kernelSetAttribute, DYNAMIC_SHARED, (int)gpu->shared,
 		       gpu->kernel[variant], gpu->device);
 	if (gpu->driver->funcLoad)

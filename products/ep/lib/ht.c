@@ -24,6 +24,12 @@ static ginResult_t launch(ginEp_t ep, uint32_t variant, uint32_t grid, size_t sh
 	return result || ep->gpu ? result : epStopped(ep);
 }
 
+/* The variant for ranks that are all direct, or the one for several domains. */
+static uint32_t variantOf(ginEp_t ep, uint32_t direct, uint32_t rail)
+{
+	return ep->ht.domains > 1 ? rail : direct;
+}
+
 /* Dispatch and combine; all their blocks are resident together. */
 static ginResult_t move(ginEp_t ep, uint32_t variant, uint32_t sms, struct epHtCall *call,
 			void *stream)
@@ -70,8 +76,9 @@ ginResult_t ginEpHtHandleBytes(ginEp_t ep, uint32_t tokens, uint64_t *bytes)
 			      "ep or bytes is NULL, ep is not of GIN_EP_HT, or tokens is above "
 			      "htTokens");
 	R = ep->args.plan.nRanks;
-	*bytes = sizeof(struct epHtHandle) + (3 * R + 3) / 4 * 16 +
-		 groups * R * sizeof(struct epHtPair);
+	groups = groups * R + (ep->ht.domains - 1ull) * ep->ht.groups * ep->ht.domainSize;
+	*bytes =
+		sizeof(struct epHtHandle) + (3 * R + 3) / 4 * 16 + groups * sizeof(struct epHtPair);
 	return ginSuccess;
 }
 
@@ -91,7 +98,8 @@ ginResult_t ginEpHtNotify(ginEp_t ep, const ginEpHtNotifyArgs_t *args, void *str
 	if (ticket && !++ep->ticket)
 		ep->ticket++; /* 0 is none */
 	call.ticket = ticket ? ep->ticket : 0;
-	result = launch(ep, epVariantHtNotify, blocks < most ? blocks : most,
+	result = launch(ep, variantOf(ep, epVariantHtNotify, epVariantHtRailNotify),
+			blocks < most ? blocks : most,
 			epScratchBytes(epVariantHtNotify, &ep->args.plan), &call, stream);
 	if (!result && ticket)
 		*ticket = ep->ticket;
@@ -158,7 +166,8 @@ ginResult_t ginEpHtDispatch(ginEp_t ep, const ginEpHtDispatchArgs_t *args, void 
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	if ((result = epHtCheckDispatch(ep, args, &call)))
 		return result;
-	return move(ep, epVariantHtDispatch, args->sms, &call, stream);
+	return move(ep, variantOf(ep, epVariantHtDispatch, epVariantHtRailDispatch), args->sms,
+		    &call, stream);
 }
 
 ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *stream)
@@ -170,7 +179,8 @@ ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *s
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	if ((result = epHtCheckCombine(ep, args, &call)))
 		return result;
-	return move(ep, epVariantHtCombine, args->sms, &call, stream);
+	return move(ep, variantOf(ep, epVariantHtCombine, epVariantHtRailCombine), args->sms, &call,
+		    stream);
 }
 
 ginResult_t ginEpHtPool(ginEp_t ep, void **base, uint64_t *bytes)

@@ -121,6 +121,22 @@ uint64_t epHtPoolLayout(struct epHtPlan *ht)
 	return end;
 }
 
+/* Messages and rings between domains, and their staging. */
+static void railLayout(const struct epPlan *plan, uint64_t *end, struct epHtPlan *ht)
+{
+	uint64_t others = ht->domains - 1, S = ht->domainSize;
+	uint64_t ring = others * plan->lanes * EP_HT_DEPTH;
+
+	ht->pairsAt = (uint32_t)align((1 + plan->nRanks + S * plan->mostLocal) * 4, 16);
+	ht->messageBytes = align(ht->pairsAt + ht->groups * S * sizeof(struct epHtPair), 256);
+	ht->slotBytes =
+		align(EP_HT_HEAD + (uint64_t)EP_HT_GROUP * (ht->rowBytes + ht->metaBytes), 256);
+	ht->messageAt = take(end, 2 * others * ht->messageBytes);
+	ht->stagedMessageAt = take(end, 2 * others * ht->messageBytes);
+	ht->ringAt = take(end, ring * ht->slotBytes);
+	ht->stagedAt = take(end, ring * ht->slotBytes);
+}
+
 /* The words and the pool of high throughput; `end`: what comes before them. */
 static uint64_t htLayout(const ginEpConfig_t *config, struct epPlan *plan, uint64_t end,
 			 struct epHtPlan *ht)
@@ -132,13 +148,14 @@ static uint64_t htLayout(const ginEpConfig_t *config, struct epPlan *plan, uint6
 	ht->rowBytes = config->htRowBytes;
 	ht->metaBytes = (uint32_t)align(words * 4, 16);
 	ht->units = (ht->tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
-	ht->chunks = (ht->tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
+	ht->groups = (ht->tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
 	ht->pageWords = 3 + plan->localExperts;
 	ht->placeAt = take(&end, 2 * 2 * R * 2 * 8);
 	ht->doneAt = take(&end, R * ht->units * 8);
-	ht->readyAt = take(&end, R * ht->chunks * 8);
+	ht->readyAt = take(&end, R * ht->groups * 8);
 	ht->pulledAt = take(&end, R * 8);
 	plan->wordBytes = end - plan->wordsAt;
+	railLayout(plan, &end, ht);
 	ht->poolAt = end;
 	return epHtPoolLayout(ht);
 }
@@ -170,6 +187,7 @@ static uint64_t slabLayout(const ginEpConfig_t *config, struct epPlan *plan, int
 
 static void stateLayout(const struct epPlan *plan, int networked, struct epSizes *sizes)
 {
+	uint64_t rings = sizes->ht.domains > 1 ? 2ull * sizes->ht.domains * plan->lanes : 0;
 	uint64_t R = plan->nRanks, chunks = (plan->maxTokens + EP_CHUNK - 1) / EP_CHUNK;
 	uint64_t end = 0, items = plan->listed > EP_SHORT_LIST ? plan->listed : 0;
 
@@ -178,6 +196,8 @@ static void stateLayout(const struct epPlan *plan, int networked, struct epSizes
 	sizes->observed = take(&end, R * 4);
 	sizes->owed = take(&end, 2 * 2 * R * 4);
 	sizes->chunks = take(&end, networked ? 2 * 2 * R * chunks * 4 : 0);
+	sizes->htChunks = take(&end, rings * sizeof(uint64_t));
+	sizes->htTickets = take(&end, rings * EP_HT_DEPTH * sizeof(uint32_t));
 	sizes->zeroed = end;
 	sizes->rankOf = take(&end, plan->experts * 4ull);
 	sizes->firstExpert = take(&end, (R + 1) * 4);
@@ -189,17 +209,32 @@ static void stateLayout(const struct epPlan *plan, int networked, struct epSizes
 	sizes->state = end;
 }
 
-void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
-	      int networked, struct epPlan *plan, struct epSizes *sizes)
+static uint32_t lanesOf(const ginEpConfig_t *config, int networked, const struct epHtPlan *ht)
 {
+	if (config->contexts)
+		return config->contexts;
+	return ht->domains > 1 ? EP_HT_LANES : networked ? 4 : 1;
+}
+
+void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRanks, uint32_t rank,
+	      int networked, uint32_t domainSize, struct epPlan *plan, struct epSizes *sizes)
+{
+	struct epHtPlan *ht = &sizes->ht;
+
 	memset(plan, 0, sizeof(*plan));
 	memset(&sizes->ht, 0, sizeof(sizes->ht));
 	plan->rank = rank;
 	plan->nRanks = nRanks;
 	plan->allDirect = !networked;
-	plan->lanes = config->contexts ? config->contexts : networked ? 4 : 1;
+	if (config->modes == GIN_EP_HT) {
+		ht->domains = nRanks / domainSize;
+		ht->domainSize = domainSize;
+		ht->domain = rank / domainSize;
+		ht->firstPeer = rank - rank % domainSize;
+	}
+	plan->lanes = lanesOf(config, networked, ht);
 	numbers(config, first, plan);
-	sizes->slab = slabLayout(config, plan, networked, &sizes->ht);
+	sizes->slab = slabLayout(config, plan, networked, ht);
 	stateLayout(plan, networked, sizes);
 	plan->stateBytes = sizes->zeroed;
 	sizes->htPage = align(sizeof(struct epPage) + 2ull * nRanks * 4, 64);

@@ -15,6 +15,7 @@ enum HtKind { htBf16, htF8Columns, htF8Ue8m0, htF8One, htMxColumns, htNv, HT_KIN
 
 struct HtRound {
 	uint32_t ranks, experts, topk, hidden;
+	uint32_t domain; /* ranks of a domain, which adds its rows first */
 	uint32_t alignment = 1;
 	uint64_t seed;
 	std::vector<uint32_t> tokens; /* of each rank */
@@ -77,6 +78,25 @@ struct HtRound {
 		const uint64_t bits = mix(seed + 17 + r, s, t, i);
 		return static_cast<uint16_t>((bits & 1) << 15 | (110 + (bits >> 8) % 24) << 7 |
 					     (bits >> 32 & 127));
+	}
+
+	/*
+	 * `sum` and value(q) of all ranks q of a token. Several domains: the sum of each is rounded
+	 * by `rounded`.
+	 */
+	template <class Value, class Rounded>
+	float added(float sum, uint32_t s, uint32_t t, Value value, Rounded rounded) const
+	{
+		for (uint32_t first = 0; first < ranks; first += domain) {
+			float part = domain == ranks ? sum : 0;
+			bool any = false;
+			for (uint32_t q = first; q < first + domain; q++)
+				if (goes(s, t, q))
+					part += value(q), any = true;
+			if (any)
+				sum = domain == ranks ? part : sum + rounded(part);
+		}
+		return sum;
 	}
 
 	uint32_t scaleCount() const
@@ -464,17 +484,20 @@ struct HtCombined {
 				float sum = 0;
 				for (uint32_t b = 0; b < biases; b++)
 					sum += floatOf(round.answer(round.ranks + b, me, t, i));
-				for (uint32_t q = 0; q < round.ranks; q++)
-					if (of.round.goes(me, t, q))
-						sum += floatOf(round.answer(q, me, t, i));
+				sum = of.round.added(
+					sum, me, t,
+					[&](uint32_t q) {
+						return floatOf(round.answer(q, me, t, i));
+					},
+					[](float part) { return floatOf(roundToBf16(part)); });
 				sums.push_back(roundToBf16(sum));
 			}
 			for (uint32_t k = 0; k < K; k++) {
-				float sum = 0;
 				uint32_t bits;
-				for (uint32_t q = 0; q < round.ranks; q++)
-					if (of.round.goes(me, t, q))
-						sum += round.weight(me + 50 * q, t, k);
+				const float sum = of.round.added(
+					0, me, t,
+					[&](uint32_t q) { return round.weight(me + 50 * q, t, k); },
+					[](float part) { return part; });
 				memcpy(&bits, &sum, 4);
 				w.push_back(bits);
 			}
@@ -484,11 +507,21 @@ struct HtCombined {
 	}
 };
 
+/* Ranks of a domain: GIN_EP_DOMAIN, or those with direct routes. */
+inline uint32_t htDomain(Rank &r)
+{
+	const char *given = getenv("GIN_EP_DOMAIN");
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	CHECK(ginCommQuery(r.comm, &info));
+	return static_cast<uint32_t>(given && *given ? atoi(given) : info.domainSize);
+}
+
 inline HtRound htRound(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, uint32_t tokens,
 		       uint64_t seed)
 {
 	HtRound round = {};
 	round.ranks = static_cast<uint32_t>(r.nRanks);
+	round.domain = htDomain(r);
 	round.experts = experts;
 	round.topk = topk;
 	round.hidden = hidden;

@@ -46,7 +46,8 @@ static void measureLayer(Rank &r)
 {
 	const HtRound round = roundFor(r, 30);
 	ginEp_t ep = epFor(r, round, 60000);
-	layer(r, ep, round);
+	for (int i = 0; i < 3; i++)
+		layer(r, ep, round);
 	EP_CHECK(ginEpDestroy(ep));
 }
 
@@ -133,7 +134,9 @@ static void absent(Rank &r, int which)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
-/* Rank 0 has a handle of another notify, or rows of another size. No rank writes a row. */
+/*
+ * Rank 0 has a handle of another notify, or rows of another size. No rank of its domain gets a row.
+ */
 static void different(Rank &r, bool otherHandle)
 {
 	HtRound round = roundFor(r, 51);
@@ -151,7 +154,8 @@ static void different(Rank &r, bool otherHandle)
 		EXPECT(result == ginErrorInvalidArgument || result == ginErrorPeer);
 		EXPECT(recordOf(ep).call == ginEpCallHtDispatch);
 		EXPECT(result == ginErrorPeer || strstr(ginEpGetLastError(), "of another size"));
-		call.whole("recvX", call.recvX, std::vector<uint8_t>());
+		if (round.domain > 1 && static_cast<uint32_t>(r.rank) < round.domain)
+			call.whole("recvX", call.recvX, std::vector<uint8_t>());
 		meet(r);
 	}
 	EP_CHECK(ginEpReset(ep));

@@ -24,10 +24,11 @@ static uint64_t seedOf()
 	return numberOr("SEED", 20261129);
 }
 
-static ginEp_t epFor(Rank &r, const HtRound &round, uint32_t recvTokens = 0)
+static ginEp_t epFor(Rank &r, const HtRound &round, uint32_t recvTokens = 0, uint32_t contexts = 0)
 {
 	ginEpConfig_t config = htConfig(round, numberOr("PATIENCE", r.device < 0 ? 60 : 8));
 	config.htRecvTokens = recvTokens;
+	config.contexts = contexts;
 	config.htScaleBytes = round.hidden / 8 + 4 - round.hidden / 8 % 4; /* nvfp4 has most */
 	return makeEp(r, config);
 }
@@ -201,6 +202,33 @@ static void ahead(Rank &r)
 	}
 	meet(r);
 	EP_CHECK(ginEpDestroy(ep));
+}
+
+/*
+ * Rows of several times what a ring between domains has room for, by one context and by three, in
+ * calls that follow each other at once.
+ */
+static void rings(Rank &r)
+{
+	for (uint32_t contexts = 1; contexts <= 3; contexts += 2) {
+		HtRound round = roundOf(r, 3 * r.nRanks, 4, 32, 700);
+		round.tokens[r.nRanks - 1] = 5;
+		round.seed += contexts;
+		ginEp_t ep = epFor(r, round, 0, contexts);
+		const auto handle = notified(r, ep, round);
+		HtDispatched rows(*handle, round, 0, true);
+		HtCombined back(*handle, round, 2, true);
+		meet(r);
+		for (uint32_t i = 0; i < 3; i++) {
+			EP_CHECK(rows.run(ep, 1 + i));
+			EP_CHECK(back.run(ep, 3 - i));
+		}
+		finish(r, ep);
+		rows.check();
+		back.check();
+		meet(r);
+		EP_CHECK(ginEpDestroy(ep));
+	}
 }
 
 /* Calls of many blocks, most of which have nothing to do: other ranks do not wait for them. */
@@ -406,6 +434,7 @@ static int run(const ginConfig_t *config)
 				     {"shapes", shapes},
 				     {"cached", cached},
 				     {"ahead", ahead},
+				     {"rings", rings},
 				     {"many blocks", manyBlocks},
 				     {"a rank that reads late", late},
 				     {"pool", inPool},

@@ -164,7 +164,7 @@ int main()
 		config.hidden = 48;
 		config.maxTokens = trial % 3 ? 37 : 5;
 		config.reduce = trial % 4 < 2 ? GIN_EP_REDUCE_NONE : GIN_EP_REDUCE_RANK;
-		epLayout(&config, first, 3, trial % 3, trial % 2, &plan, &sizes);
+		epLayout(&config, first, 3, trial % 3, trial % 2, 1, &plan, &sizes);
 		expectSendBuffer(first[trial % 3 + 1] - first[trial % 3]);
 		walkSlab();
 		walkHandle();
