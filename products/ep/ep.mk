@@ -12,7 +12,8 @@ EP_LIB := $(BUILD)/libgin-ep.so.$(VERSION)
 EP_LINKS := $(BUILD)/libgin-ep.so.$(SOVERSION) $(BUILD)/libgin-ep.so
 EP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard products/ep/lib/*.c)) $(BUILD)/products/ep/kernels/host.o \
 	$(BUILD)/products/ep/lib/kernels.o
-EP_HEADERS := $(wildcard products/ep/kernels/*.cuh products/ep/kernels/*.h products/ep/include/*.h include/gin/* include/gin/*/*)
+EP_HEADERS := $(wildcard products/ep/kernels/*.cuh products/ep/kernels/*.h products/ep/kernels/ht/* \
+	products/ep/include/*.h include/gin/* include/gin/*/*)
 EP_TESTS := $(patsubst %.cc,$(BUILD)/%,$(wildcard products/ep/test/*.cc))
 
 PYTHON ?= python3

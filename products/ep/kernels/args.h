@@ -21,7 +21,7 @@
 
 #include "gin/core/abi.h"
 
-#include "ht_args.h"
+#include "ht/args.h"
 #include "variants.h"
 
 /*

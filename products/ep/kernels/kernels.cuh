@@ -12,12 +12,12 @@
 #include "control.cuh"
 #include "dispatch_recv.cuh"
 #include "dispatch_send.cuh"
-#include "ht_combine.cuh"
-#include "ht_dispatch.cuh"
-#include "ht_notify.cuh"
-#include "ht_rail.cuh"
-#include "ht_rail_combine.cuh"
-#include "ht_rail_dispatch.cuh"
+#include "ht/combine.cuh"
+#include "ht/dispatch.cuh"
+#include "ht/notify.cuh"
+#include "ht/rail.cuh"
+#include "ht/rail_combine.cuh"
+#include "ht/rail_dispatch.cuh"
 
 /*
  * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are

@@ -71,6 +71,10 @@ ginResult_t epHtCheckLayout(const ginEpHtLayoutArgs_t *given, uint32_t nRanks,
 	if ((result = epTakeStruct("args", "GIN_EP_HT_LAYOUT_ARGS_INIT", given, sizeof(in), &in,
 				   sizeof(in))))
 		return result;
+	if (nRanks > GIN_EP_HT_MAX_RANKS)
+		return epFail(ginErrorUnsupported,
+			      "comm has %u ranks, the most of GIN_EP_HT are %u", nRanks,
+			      GIN_EP_HT_MAX_RANKS);
 	goes[0] = in.topkIdx.size[0];
 	goes[1] = ranks;
 	experts = in.experts;

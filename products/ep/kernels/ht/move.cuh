@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_move.cuh - a team moves rows: each is loaded once, and stored to one or more places
+ * move.cuh - a team moves rows: each is loaded once, and stored to one or more places
  *
  * epMove() moves the items 0 to n - 1 of `Items`, a class with
  *
@@ -18,7 +18,7 @@
 
 #include "gin/direct/bulk.cuh"
 
-#include "block.cuh"
+#include "../block.cuh"
 
 /* done() is called after so many items, and again at the end. */
 #define EP_HT_STEP 32u
@@ -94,6 +94,19 @@ GIN_FN epStages epStagesOpen(char *scratch, uint32_t bytes, uint32_t size, uint3
 	return s;
 }
 
+/* A word of memory into a stage. */
+GIN_FN void epStageWord(uint32_t to, const char *from)
+{
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+
+/* The lane arrives at a stage's barrier when its words are there. */
+GIN_FN void epStageArrive(uint32_t barrier)
+{
+	asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
+		     : "memory");
+}
+
 /* Loads item i into a stage: the row by one bulk copy, its meta by all lanes. */
 template <class Items>
 GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Items &items)
@@ -108,14 +121,12 @@ GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Ite
 		const uint32_t word = to + items.bytes(i) + w * 4;
 		const char *const at = items.metaAt(i, w);
 		if (at)
-			asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(word), "l"(at)
-				     : "memory");
+			epStageWord(word, at);
 		else
 			asm volatile("st.shared.u32 [%0], %1;" ::"r"(word), "r"(items.meta(i, w))
 				     : "memory");
 	}
-	asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
-		     : "memory");
+	epStageArrive(barrier);
 }
 
 /* The stage's row and meta to all places of item i: one group. By one thread. */

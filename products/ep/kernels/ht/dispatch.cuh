@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_dispatch.cuh - the rows of this rank's tokens to their final places, those of other ranks out
+ * dispatch.cuh - the rows of this rank's tokens to their final places, those of other ranks out
  * of the pool
  *
  * Movers store a row and its meta at each rank that gets the token, in the rank's pool, where rows
@@ -11,8 +11,8 @@
 #ifndef GIN_EP_HT_DISPATCH_CUH
 #define GIN_EP_HT_DISPATCH_CUH
 
-#include "ht.cuh"
-#include "ht_move.cuh"
+#include "common.cuh"
+#include "move.cuh"
 
 /* Teams of a block. Bulk copies need few threads. */
 #if GIN_HAS_BULK
@@ -320,12 +320,11 @@ protected:
 
 	GIN_FN void unpack(uint32_t n, uint32_t unpackers) const
 	{
-		const uint32_t each = 1 + call.topk + call.scaleWords;
 		eachGroup(n, unpackers, [&](uint32_t s, uint32_t slot, uint32_t rows) {
 			const size_t row = recvRow(s, slot);
-			GIN_NO_UNROLL
-			for (uint32_t i = epTeamLane(); i < rows * each; i += epTeamSize())
-				unpackItem(row + i / each, i % each);
+			eachWord(row, rows, 1 + call.topk,
+				 [&](size_t at, uint32_t w) { unpackItem(at, w); });
+			unpackScales(row, rows);
 		});
 		const uint32_t of = ginBlockIndex() * unpackers + n,
 			       all = ginGridSize() * unpackers;
@@ -335,22 +334,25 @@ protected:
 			storeIndex(i, EP_NONE);
 	}
 
-	/* Item `w` of a row's meta: the token, an expert with its weight, or a scale. */
+	/* Calls f(row, w) for each w below `each` of the rows from `row`. By a team. */
+	template <class F>
+	GIN_FN static void eachWord(size_t row, uint32_t rows, uint32_t each, F f)
+	{
+		GIN_NO_UNROLL
+		for (uint32_t i = epTeamLane(); i < rows * each; i += epTeamSize())
+			f(row + i / each, i % each);
+	}
+
+	GIN_FN const char *metaOf(size_t row) const
+	{
+		return plan.own + ht.metaAt + row * call.metaBytes;
+	}
+
+	/* The token of a row, or an expert with its weight. */
 	GIN_FN void unpackItem(size_t row, uint32_t w) const
 	{
-		const char *const meta = plan.own + ht.metaAt + row * call.metaBytes;
-		const uint32_t scale = w - 1 - call.topk, k = w - 1;
-		if (w > call.topk && call.byteScales) {
-			unpackBytes(row, scale * 4, wordAt(meta, w + call.topk));
-			return;
-		}
-		if (w > call.topk) {
-			reinterpret_cast<uint32_t *>(
-				call.recvScales)[row * call.scaleWords + scale] =
-				wordAt(meta, w + call.topk);
-			return;
-		}
-		const uint32_t word = wordAt(meta, w);
+		const char *const meta = metaOf(row);
+		const uint32_t word = wordAt(meta, w), k = w - 1;
 		if (w == 0) {
 			if (call.srcInfo)
 				call.srcInfo[row] = static_cast<int32_t>(word);
@@ -361,6 +363,33 @@ protected:
 		storeIndex(row * call.topk + k, mine ? local : EP_NONE);
 		call.recvTopkWeights[row * call.topk + k] =
 			mine ? epFloatOf(wordAt(meta, w + call.topk)) : 0.0f;
+	}
+
+	/* Scales of words: the rows' are contiguous. Eight loads are in flight. */
+	GIN_FN void unpackScales(size_t row, uint32_t rows) const
+	{
+		const uint32_t each = call.scaleWords, at = 1 + 2 * call.topk;
+		if (call.byteScales) {
+			eachWord(row, rows, each, [&](size_t of, uint32_t w) {
+				unpackBytes(of, w * 4, wordAt(metaOf(of), at + w));
+			});
+			return;
+		}
+		uint32_t *const to = reinterpret_cast<uint32_t *>(call.recvScales) + row * each;
+		GIN_NO_UNROLL
+		for (uint32_t base = epTeamLane(); base < rows * each; base += 8 * epTeamSize()) {
+			uint32_t word[8] = {};
+			EP_UNROLL
+			for (uint32_t j = 0; j < 8; j++) {
+				const uint32_t i = base + j * epTeamSize();
+				if (i < rows * each)
+					word[j] = wordAt(metaOf(row + i / each), at + i % each);
+			}
+			EP_UNROLL
+			for (uint32_t j = 0; j < 8; j++)
+				if (base + j * epTeamSize() < rows * each)
+					to[base + j * epTeamSize()] = word[j];
+		}
 	}
 
 	GIN_FN void unpackBytes(size_t row, uint32_t first, uint32_t word) const

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht.cuh - common to the kernels of high throughput: waits for words, slots, places
+ * common.cuh - common to the kernels of high throughput: waits for words, slots, places
  *
  * A failure is one of this rank: it ends all waits of this rank, and leaves a mark at the other
  * ranks, which ends their waits for it.
@@ -8,7 +8,7 @@
 #ifndef GIN_EP_HT_CUH
 #define GIN_EP_HT_CUH
 
-#include "list.cuh"
+#include "../list.cuh"
 
 /* Several domains: ends the waits of rail peers for this rank, and waits of this rank for them. */
 GIN_FN_COLD void epHtMarkRail(const epArgs &args);

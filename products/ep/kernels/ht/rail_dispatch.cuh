@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_rail_dispatch.cuh - dispatch between domains
+ * rail_dispatch.cuh - dispatch between domains
  *
  * Movers store rows at ranks of this domain, as in ht_dispatch.cuh. Senders stage and put the rows
  * for other domains. Forwarders store the rows of rail peers at their final places, and tell their
@@ -10,8 +10,8 @@
 #ifndef GIN_EP_HT_RAIL_DISPATCH_CUH
 #define GIN_EP_HT_RAIL_DISPATCH_CUH
 
-#include "ht_dispatch.cuh"
-#include "ht_rail.cuh"
+#include "dispatch.cuh"
+#include "rail.cuh"
 
 class EpHtRailDispatch : public EpHtDispatch
 {

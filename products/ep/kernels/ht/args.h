@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_args.h - the arguments of the kernels of high throughput: plain structs, C11 and C++17
+ * args.h - the arguments of the kernels of high throughput: plain structs, C11 and C++17
  *
  * Regions of the slab, at one offset on all ranks. A word is 8 bytes: a tag and a value. It has
  * one writer, and the tag is the epoch of a call + 1: no word is ever reset.

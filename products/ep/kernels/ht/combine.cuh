@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_combine.cuh - the experts' rows back to their tokens: bias + rows, ranks ascending
+ * combine.cuh - the experts' rows back to their tokens: bias + rows, ranks ascending
  *
  * The rank that holds x copies the rows of other ranks to its pool, unless they are there, and
  * tells when they are ready; the tokens' ranks load them from there and add them. Stagers and
@@ -9,25 +9,50 @@
 #ifndef GIN_EP_HT_COMBINE_CUH
 #define GIN_EP_HT_COMBINE_CUH
 
-#include "ht_dispatch.cuh"
-#include "reduce.cuh"
+#include "dispatch.cuh"
+#include "sum.cuh"
 
 class EpHtCombine : public EpHt
 {
 protected:
-	const char **rows; /* [ranks]: rows of a token; of this team */
+	/* A row of a token, and its weights. */
+	struct Row {
+		const char *row, *weights;
+	};
+	Row *const rows; /* [ranks]: of a token; of this team */
+
+	/* The rows of tokens: see EpHtSums. */
+	struct Sums {
+		const EpHtCombine &of;
+		const epHtCall &call;
+
+		GIN_FN bool find(uint32_t t, uint32_t *n) const { return of.findRows(t, n); }
+		GIN_FN Row at(uint32_t i) const { return of.rows[i]; }
+		GIN_FN bool isOwn(const Row &row) const { return of.isOwn(row); }
+		GIN_FN void write(uint32_t t, uint32_t n) const { of.writeToken(t, n); }
+		GIN_FN epEight start(uint32_t t, uint32_t p) const { return of.biasOf(t, p); }
+		GIN_FN void put(uint32_t t, uint32_t p, ginWord16 word) const
+		{
+			epPieceStore(call.out.data + t * call.out.step + p * 16, word);
+		}
+		GIN_FN void putWeight(uint32_t t, uint32_t k, float weight) const
+		{
+			call.outWeights[size_t{t} * call.topk + k] = weight;
+		}
+	};
 
 public:
 	GIN_FN EpHtCombine(const epArgs &a, char *shared, bool isRail = false)
-	    : EpHt(a, shared, ginEpCallHtCombine, isRail)
+	    : EpHt(a, shared, ginEpCallHtCombine, isRail),
+	      rows(reinterpret_cast<Row *>(places + ranks()) + epTeam() * ranks())
 	{
-		rows = reinterpret_cast<const char **>(places + ranks()) + epTeam() * ranks();
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
 		const uint32_t teams = GIN_ON_GPU ? EP_HT_THREADS / 32 : 4;
-		return EpHt::scratchBytes(plan) * (1 + teams / 2);
+		return EpHt::scratchBytes(plan) / sizeof(Place) *
+		       (sizeof(Place) + teams * sizeof(Row));
 	}
 
 	GIN_FN void run()
@@ -96,26 +121,45 @@ protected:
 	/* Team `n` of `teams` of the block adds the rows of every all-th token. */
 	GIN_FN void reduce(uint32_t n, uint32_t teams) const
 	{
-		const uint32_t all = ginGridSize() * teams;
+		const uint32_t all = ginGridSize() * teams, first = ginBlockIndex() * teams + n;
+#if GIN_HAS_BULK
+		const uint32_t copies = EP_HT_COPIERS * EP_HT_COPY_BYTES;
+		const uint32_t bytes = (call.shared - stagesAt() - copies) / teams / 128 * 128;
+		char *const ring = scratch + stagesAt() + copies + n * bytes;
+		epStages stages = epStagesOpen(ring, bytes, EP_HT_SUM_STAGE, 32);
+		if (stages.count) {
+			EpHtSums<Sums>({*this, call}, stages, ring, first, all).run();
+			return;
+		}
+#endif
 		GIN_NO_UNROLL
-		for (uint32_t t = ginBlockIndex() * teams + n; t < call.tokens; t += all) {
+		for (uint32_t t = first; t < call.tokens; t += all) {
 			uint32_t count;
 			if (!findRows(t, &count))
 				return;
-			addWeights(t);
-			GIN_NO_UNROLL
-			for (uint32_t p = epTeamLane(); p < call.rowBytes / 16; p += epTeamSize())
-				epPieceStore(call.out.data + t * call.out.step + p * 16,
-					     sumOf(t, count, p));
+			writeToken(t, count);
 			epTeamSync();
 		}
 	}
 
-	/* The rows of a token, ranks ascending, when they are ready. False: a rank is lost. */
+	/* By loads and stores. */
+	GIN_FN void writeToken(uint32_t t, uint32_t count) const
+	{
+		addWeights(t, count);
+		GIN_NO_UNROLL
+		for (uint32_t p = epTeamLane(); p < call.rowBytes / 16; p += epTeamSize())
+			epPieceStore(call.out.data + t * call.out.step + p * 16,
+				     sumOf(t, count, p));
+	}
+
+	/*
+	 * Lists the rows of a token, ranks ascending, when they are ready. False: a rank is lost.
+	 */
 	GIN_FN bool findRows(uint32_t t, uint32_t *count) const
 	{
 		uint32_t found = 0;
 		bool here = true;
+		epTeamSync(); /* the list of the token before has been read */
 		GIN_NO_UNROLL
 		for (uint32_t first = 0; first < ranks(); first += epTeamSize()) {
 			const uint32_t r = first + epTeamLane();
@@ -140,37 +184,40 @@ protected:
 		       await(nearOf(r), epHtReadyAt(ht, r, slot / EP_HT_GROUP), epoch + 1, &value);
 	}
 
-	GIN_FN const char *rowAt(uint32_t r, size_t slot) const
+	GIN_FN Row rowAt(uint32_t r, size_t slot) const
 	{
-		const bool own = nearOf(r) == plan.rank;
-		if (own)
-			slot += epHtStartOf(plan, handle)[r];
-		return (own ? call.x.data : places[r].row) + slot * call.rowBytes;
+		if (nearOf(r) != plan.rank)
+			return {places[r].row + slot * call.rowBytes,
+				places[r].meta + slot * call.metaBytes};
+		slot += epHtStartOf(plan, handle)[r];
+		return {call.x.data + slot * call.rowBytes,
+			reinterpret_cast<const char *>(call.topkWeights + slot * call.topk)};
+	}
+
+	/* Is the row in x? Other ranks' rows are in their pools. */
+	GIN_FN bool isOwn(const Row &row) const
+	{
+		return row.row >= call.x.data &&
+		       row.row < call.x.data + size_t{call.room} * call.rowBytes;
 	}
 
 	/* outWeights[t][k]: the sums over the ranks. */
-	GIN_FN void addWeights(uint32_t t) const
+	GIN_FN void addWeights(uint32_t t, uint32_t count) const
 	{
 		GIN_NO_UNROLL
-		for (uint32_t k = epTeamLane(); k < call.topk; k += epTeamSize()) {
-			float sum = 0.0f;
-			GIN_NO_UNROLL
-			for (uint32_t r = 0; r < ranks(); r++) {
-				const uint32_t slot = slotOf(t, r);
-				if (slot != EP_NONE)
-					sum = epPlus(sum, weightAt(r, slot, k));
-			}
-			call.outWeights[size_t{t} * call.topk + k] = sum;
-		}
+		for (uint32_t k = epTeamLane(); k < call.topk; k += epTeamSize())
+			call.outWeights[size_t{t} * call.topk + k] = weightOf(count, k);
 	}
 
-	GIN_FN float weightAt(uint32_t r, size_t slot, uint32_t k) const
+	/* The sum of weight k of the first `count` rows. */
+	GIN_FN float weightOf(uint32_t count, uint32_t k) const
 	{
-		if (nearOf(r) == plan.rank)
-			return call
-				.topkWeights[(epHtStartOf(plan, handle)[r] + slot) * call.topk + k];
-		const char *const meta = places[r].meta + slot * call.metaBytes;
-		return epFloatOf(ginLoadWeak<uint32_t>(meta + k * 4));
+		float sum = 0.0f;
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < count; i++)
+			sum = epPlus(sum,
+				     epFloatOf(ginLoadWeak<uint32_t>(rows[i].weights + k * 4)));
+		return sum;
 	}
 
 	/* Piece p of the sum of a token. */
@@ -201,7 +248,7 @@ protected:
 			EP_UNROLL
 			for (uint32_t i = 0; i < 4; i++)
 				if (base + i < count)
-					piece[i] = epPieceLoad(rows[base + i] + p * 16);
+					piece[i] = epPieceLoad(rows[base + i].row + p * 16);
 			EP_UNROLL
 			for (uint32_t i = 0; i < 4; i++)
 				if (base + i < count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_rail_combine.cuh - combine between domains: each domain adds the rows of its ranks
+ * rail_combine.cuh - combine between domains: each domain adds the rows of its ranks
  *
  * Stagers copy rows for other ranks of this domain to the pool, as in ht_combine.cuh. Adders add
  * the domain's rows of rail peers' tokens, in float, round them to bf16 and put the chunks.
@@ -10,8 +10,8 @@
 #ifndef GIN_EP_HT_RAIL_COMBINE_CUH
 #define GIN_EP_HT_RAIL_COMBINE_CUH
 
-#include "ht_combine.cuh"
-#include "ht_rail.cuh"
+#include "combine.cuh"
+#include "rail.cuh"
 
 class EpHtRailCombine : public EpHtCombine
 {
@@ -98,7 +98,7 @@ private:
 		char *const to = rowIn(rail.stagedAt(chunk), token);
 		GIN_NO_UNROLL
 		for (uint32_t k = epTeamLane(); to && k < call.topk; k += epTeamSize())
-			reinterpret_cast<float *>(to)[k] = weightOf(token, k);
+			reinterpret_cast<float *>(to)[k] = weightOf(count, k);
 		GIN_NO_UNROLL
 		for (uint32_t p = epTeamLane(); to && p < call.rowBytes / 16; p += epTeamSize())
 			epPieceStore(to + call.metaBytes + p * 16, sumOfDomain(count, p));
@@ -115,6 +115,7 @@ private:
 	{
 		uint32_t found = 0;
 		bool here = true;
+		epTeamSync(); /* the list of the token before has been read */
 		GIN_NO_UNROLL
 		for (uint32_t first = 0; first < peers(); first += epTeamSize()) {
 			const uint32_t j = first + epTeamLane(), r = token.d * peers() + j;
@@ -130,19 +131,6 @@ private:
 		epTeamSync();
 		*count = found;
 		return epTeamAll(here);
-	}
-
-	/* The domain's sum of a token's weight k. */
-	GIN_FN float weightOf(const Token &token, uint32_t k) const
-	{
-		float sum = 0.0f;
-		GIN_NO_UNROLL
-		for (uint32_t j = 0; j < peers(); j++) {
-			const uint32_t slot = slotIn(token.pairs[j], token.n);
-			if (slot != EP_NONE)
-				sum = epPlus(sum, weightAt(token.d * peers() + j, slot, k));
-		}
-		return sum;
 	}
 
 	GIN_FN ginWord16 sumOfDomain(uint32_t count, uint32_t p) const
@@ -177,7 +165,7 @@ private:
 			return false;
 		GIN_NO_UNROLL
 		for (uint32_t k = epTeamLane(); k < call.topk; k += epTeamSize())
-			call.outWeights[size_t{t} * call.topk + k] = allWeights(own, k);
+			call.outWeights[size_t{t} * call.topk + k] = allWeights(count, k);
 		GIN_NO_UNROLL
 		for (uint32_t p = epTeamLane(); p < call.rowBytes / 16; p += epTeamSize())
 			epPieceStore(call.out.data + t * call.out.step + p * 16,
@@ -189,7 +177,7 @@ private:
 	/* The sums of other domains, after the rows of this one; NULL: none. */
 	GIN_FN const char *&sumFrom(uint32_t d) const
 	{
-		return rows[peers() + epHtOther(ht.domain, d)];
+		return rows[peers() + epHtOther(ht.domain, d)].row;
 	}
 
 	/* Waits for the chunks of a token's group: also for those that have no row of it. */
@@ -229,13 +217,13 @@ private:
 		return eight.rounded();
 	}
 
-	GIN_FN float allWeights(const Token &own, uint32_t k) const
+	GIN_FN float allWeights(uint32_t count, uint32_t k) const
 	{
 		float sum = 0.0f;
 		GIN_NO_UNROLL
 		for (uint32_t d = 0; d < ht.domains; d++) {
 			if (d == ht.domain)
-				sum = epPlus(sum, weightOf(own, k));
+				sum = epPlus(sum, weightOf(count, k));
 			else if (sumFrom(d))
 				sum = epPlus(sum,
 					     epFloatOf(ginLoadWeak<uint32_t>(sumFrom(d) + k * 4)));

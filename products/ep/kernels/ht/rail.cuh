@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_rail.cuh - high throughput between domains: rings of chunks from rail peer to rail peer
+ * rail.cuh - high throughput between domains: rings of chunks from rail peer to rail peer
  *
  * Ranks of a domain are direct to each other. A row goes to another domain once, to the rail peer
  * there, which forwards it to the ranks of its domain; sums come back in the same way. A chunk has
@@ -22,7 +22,7 @@
 #ifndef GIN_EP_HT_RAIL_CUH
 #define GIN_EP_HT_RAIL_CUH
 
-#include "ht_notify.cuh"
+#include "notify.cuh"
 
 /* A team puts together. */
 #if GIN_ON_GPU

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ht_notify.cuh - how many tokens go where: layout on this rank, notify between ranks
+ * notify.cuh - how many tokens go where: layout on this rank, notify between ranks
  *
  * Counts come from the tokens, without atomics on memory of the GPU: slots do not depend on timing.
  */
 #ifndef GIN_EP_HT_NOTIFY_CUH
 #define GIN_EP_HT_NOTIFY_CUH
 
-#include "ht.cuh"
+#include "common.cuh"
 
 /* By one block: a thread takes a token. */
 class EpHtLayout : public EpHt
@@ -46,22 +46,51 @@ public:
 	}
 
 private:
+	/* Of GIN_EP_HT_MAX_RANKS ranks. Words that an index chooses would be on the stack. */
+	struct RankSet {
+		uint64_t low, high;
+
+		GIN_FN bool has(uint32_t r) const
+		{
+			return (r < 64 ? low >> r : high >> (r - 64)) & 1;
+		}
+		GIN_FN void add(uint32_t r)
+		{
+			const uint64_t bit = uint64_t{1} << r % 64;
+			low |= r < 64 ? bit : 0;
+			high |= r < 64 ? 0 : bit;
+		}
+	};
+
+	/* Four loads are in flight. */
 	GIN_FN void countToken(uint32_t t) const
 	{
 		uint8_t *const goes = call.isTokenInRank + size_t{t} * ranks();
+		RankSet seen = {};
+		GIN_NO_UNROLL
+		for (uint32_t base = 0; base < call.topk; base += 4) {
+			uint32_t e[4];
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				e[i] = base + i < call.topk ? expertAt(t, base + i) : EP_NONE;
+			EP_UNROLL
+			for (uint32_t i = 0; i < 4; i++)
+				if (e[i] != EP_NONE)
+					countItem(e[i], &seen);
+		}
 		GIN_NO_UNROLL
 		for (uint32_t r = 0; r < ranks(); r++)
-			goes[r] = 0;
-		GIN_NO_UNROLL
-		for (uint32_t k = 0; k < call.topk; k++) {
-			const uint32_t e = expertAt(t, k), r = rankOf(e);
-			if (e == EP_NONE)
-				continue;
-			epScratchAdd(&items[e], 1);
-			if (isFirst(t, k, r))
-				epScratchAdd(&tokens[r], 1);
-			goes[r] = 1;
-		}
+			goes[r] = seen.has(r);
+	}
+
+	/* `seen`: the ranks of the token's experts so far. */
+	GIN_FN void countItem(uint32_t e, RankSet *seen) const
+	{
+		const uint32_t r = rankOf(e);
+		epScratchAdd(&items[e], 1);
+		if (!seen->has(r))
+			epScratchAdd(&tokens[r], 1);
+		seen->add(r);
 	}
 
 	GIN_FN uint32_t expertAt(uint32_t t, uint32_t k) const
@@ -79,18 +108,6 @@ private:
 		const uint32_t each = call.experts / ranks(), more = call.experts % ranks();
 		const uint32_t larger = more * (each + 1);
 		return e < larger ? e / (each + 1) : each ? more + (e - larger) / each : EP_NONE;
-	}
-
-	/* Has no k before this one an expert at the rank? */
-	GIN_FN bool isFirst(uint32_t t, uint32_t k, uint32_t r) const
-	{
-		bool any = false;
-		GIN_NO_UNROLL
-		for (uint32_t j = 0; j < k; j++) {
-			const uint32_t e = expertAt(t, j);
-			any = any || (e != EP_NONE && rankOf(e) == r);
-		}
-		return !any;
 	}
 };
 
