@@ -113,6 +113,10 @@ RDMA := $(if $(VERBS),$(BUILD)/libgin-rdma.so)
 # Without libfabric the library is whole: the proxy then has no network.
 OFI := $(if $(shell $(PKG_CONFIG) --exists libfabric 2>/dev/null && echo yes),$(BUILD)/libgin-ofi.so)
 
+# Device calls, as kernels where there is nvcc: the self-test, and calls that a host puts on a stream.
+SELFTEST := $(BUILD)/libgin-selftest.so
+STREAM := $(BUILD)/libgin-stream.so
+
 # A tool NAME is the C files, or the CUDA files, of tools/NAME. One that asks hwloc is left out where there
 # is no hwloc.
 tool-sources = $(wildcard tools/$(1)/*.c)
@@ -139,7 +143,7 @@ EXAMPLES := $(patsubst examples/%.cu,$(BUILD)/examples/%,$(call without_mpi,$(wi
 
 all: lib tools examples
 
-lib: $(LIB) $(LINKS) $(PMIX) $(RDMA) $(OFI)
+lib: $(LIB) $(LINKS) $(PMIX) $(RDMA) $(OFI) $(STREAM)
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -172,17 +176,17 @@ $(BUILD)/libgin-rdma.so: $(NIC_OBJ) $(MLX5_OBJ) backends/rdma/nic/rdma.map
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,relro,-z,now \
 		-Wl,--version-script,backends/rdma/nic/rdma.map $(VERBS_LIBS) -pthread
 
-# The self-test: device calls, as kernels where there is nvcc. libgin.so or gin_info has loaded libgin.so before it.
-SELFTEST := $(BUILD)/libgin-selftest.so
-
-$(SELFTEST): lib/selftest/selftest.cu lib/selftest/selftest.h $(BUILD)/nvcc-used $(LINKS)
-	$(call say,$(cu),$<)
+# libgin.so or gin_info has loaded libgin.so before them.
+$(SELFTEST): lib/selftest/selftest.cu lib/selftest/selftest.h
+$(STREAM): lib/stream/stream.cu lib/stream/stream.h
+$(SELFTEST) $(STREAM): $(BUILD)/nvcc-used $(LINKS)
+	$(call say,$(cu),$(filter %.cu,$^))
 ifneq ($(NVCC)$(SAN),$(SAN))
-	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $< \
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -shared -Xcompiler -fPIC,-fvisibility=hidden -MD -MP -MF $@.d -MT $@ -o $@ $(filter %.cu,$^) \
 		-L$(BUILD) -lgin -Xcompiler -pthread
 else
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -MF $@.d -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -fno-exceptions \
-		-fno-rtti -o $@ -x c++ $< -x none $(LDFLAGS_ALL) -L$(BUILD) -lgin -pthread
+		-fno-rtti -o $@ -x c++ $(filter %.cu,$^) -x none $(LDFLAGS_ALL) -L$(BUILD) -lgin -pthread
 endif
 
 OFI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard backends/proxy/ofi/*.c))

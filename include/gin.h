@@ -507,11 +507,16 @@ typedef struct ginDevCommRequirements {
 	 * rank. Their calls on it return ginErrorPeer; barriers reach it. NULL: no such rank.
 	 */
 	const uint8_t *unconnected;
+	/*
+	 * 1: ginPutOnStream() and its kin work. Loads their kernel, for which CUDA may wait for
+	 * running kernels. 0: they are refused.
+	 */
+	uint32_t streams;
 } ginDevCommRequirements_t;
 
 #define GIN_DEV_COMM_REQUIREMENTS_INIT                                                             \
 	{                                                                                          \
-		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0, -1, NULL                \
+		sizeof(ginDevCommRequirements_t), 1, 16, 0, 4, 4, 1024, 0, -1, NULL, 0             \
 	}
 
 /* Internal: ginDevCommCreate() passes the layout that the caller was compiled against. */
@@ -536,6 +541,38 @@ ginDevCommCreate(ginComm_t comm, const ginDevCommRequirements_t *requirements, g
  * ginDevCommDestroy - collective; frees it, or returns ginErrorInvalidUsage: a kernel waits in it
  */
 ginResult_t ginDevCommDestroy(ginComm_t comm, const ginDevComm *devComm);
+
+/*
+ * ginPutOnStream - put, signal and wait on a CUDA stream, called by the host
+ *
+ * Any thread; not collective. `devComm` was made with requirements.streams. Each call enqueues on
+ * `stream`, a cudaStream_t of the communicator's GPU, which may be in a capture: a replay does the
+ * operation again. Without a GPU the call does it on the calling thread before it returns, and
+ * `stream` is not used.
+ *
+ * Put: writes `bytes` bytes of this rank's part of srcWin to the peer's part of dstWin. When the
+ * stream goes on, the source may change. Signals are those of kernels: ginPutSignalOnStream() and
+ * ginSignalOnStream() add `value` to the peer's signal, a strong signal. It covers the puts of the
+ * context to the peer that come before it, on one stream or by events.
+ *
+ * ginWaitSignalOnStream() adds `value` to the shadow of this rank's signal, and waits until the
+ * signal is at least that sum: each wait takes `value` of what peers add.
+ *
+ * ginErrorInvalidArgument; ginErrorInvalidUsage: without requirements.streams; ginErrorPeer,
+ * ginErrorAborted; ginErrorCuda. What fails on the stream is reported by ginDevCommGetError(), and
+ * the stream goes on.
+ */
+ginResult_t ginPutOnStream(ginComm_t comm, const ginDevComm *devComm, uint32_t context, int peer,
+			   ginWindow_t dstWin, size_t dstOff, ginWindow_t srcWin, size_t srcOff,
+			   size_t bytes, void *stream);
+ginResult_t ginPutSignalOnStream(ginComm_t comm, const ginDevComm *devComm, uint32_t context,
+				 int peer, ginWindow_t dstWin, size_t dstOff, ginWindow_t srcWin,
+				 size_t srcOff, size_t bytes, uint32_t signal, uint64_t value,
+				 void *stream);
+ginResult_t ginSignalOnStream(ginComm_t comm, const ginDevComm *devComm, uint32_t context, int peer,
+			      uint32_t signal, uint64_t value, void *stream);
+ginResult_t ginWaitSignalOnStream(ginComm_t comm, const ginDevComm *devComm, uint32_t context,
+				  uint32_t signal, uint64_t value, void *stream);
 
 /* The resources that a rank takes in one phase. The bytes of messages include headers. */
 typedef struct ginPlanPhase {

@@ -150,8 +150,7 @@ static void freeWindow(ginComm_t comm, struct window *w)
 	free(w);
 }
 
-/* Where this rank loads and stores the part of `rank`. A local window has no parts of peers. */
-static char *addressAt(ginComm_t comm, const struct window *w, int rank)
+char *windowAddress(ginComm_t comm, const struct window *w, int rank)
 {
 	if (!w->bytes[rank])
 		return NULL;
@@ -175,7 +174,7 @@ static void fillTable(ginComm_t comm, const struct window *w, struct ginWindowTa
 	shareDescribe(comm, &w->shared, table);
 	for (int r = 0; r < comm->nRanks; r++) {
 		peers[r] = (struct ginWindowPeer){.bytes = w->bytes[r],
-						  .address = addressAt(comm, w, r)};
+						  .address = windowAddress(comm, w, r)};
 		shareDescribePeer(comm, &w->shared, r, &peers[r]);
 	}
 	for (int r = 0; r < comm->domainSize; r++)
@@ -430,7 +429,7 @@ ginResult_t ginPeerPointer(ginComm_t comm, ginWindow_t window, int peer, void **
 	const struct window *w = findWindow(comm, window);
 	if (!w)
 		return ginErrorInvalidArgument;
-	*ptr = addressAt(comm, w, peer);
+	*ptr = windowAddress(comm, w, peer);
 	return ginSuccess;
 }
 

@@ -33,6 +33,12 @@ struct window {
  */
 struct window *windowFind(ginComm_t comm, ginWindow_t window);
 
+/*
+ * Where this rank loads and stores the part of `rank`, or NULL. A local window has no parts of
+ * peers.
+ */
+char *windowAddress(ginComm_t comm, const struct window *w, int rank);
+
 /* Makes a window of any memory of this rank. Collective, unless it is local. */
 ginResult_t windowMake(ginComm_t comm, ginResult_t mine, void *ptr, size_t bytes, int isLocal,
 		       struct window **out);

@@ -97,7 +97,7 @@ put-files = $(if $(3),$(Q)$(INSTALL) -d "$(DESTDIR)$(2)" && \
 put-aliases = $(Q)umask 022 && awk -f man/aliases.awk $(1) | while read -r alias page; do \
 	echo ".so $$page" >"$(DESTDIR)$(MANDIR)/$$alias" || exit; done
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
-put-plugins = $(PMIX) $(RDMA) $(OFI) $(SELFTEST)
+put-plugins = $(PMIX) $(RDMA) $(OFI) $(SELFTEST) $(STREAM)
 put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
@@ -113,7 +113,7 @@ take-files = $(if $(3),$(Q)rm -f $(foreach file,$(3),"$(DESTDIR)$(2)/$(notdir $(
 take-aliases = $(Q)awk -f man/aliases.awk $(1) | while read -r alias page; do \
 	rm -f "$(DESTDIR)$(MANDIR)/$$alias"; done
 take-link = $(Q)rm -f "$(DESTDIR)$(1)"
-take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so $(BUILD)/libgin-ofi.so $(SELFTEST)
+take-plugins = $(BUILD)/libgin-pmix.so $(BUILD)/libgin-rdma.so $(BUILD)/libgin-ofi.so $(SELFTEST) $(STREAM)
 take-tool = $(Q)rm -f "$(DESTDIR)$(BINDIR)/$(1)"
 take-tool-cu = $(call take-tool,$(notdir $(1)))
 

@@ -54,6 +54,9 @@ ginResult_t devCommRead(const ginDevCommRequirements_t *given, ginDevCommRequire
 			    "requirements.routes is 0x%llx: must be 0, or a set of "
 			    "GIN_ROUTES_DIRECT, GIN_ROUTES_PROXY and GIN_ROUTES_GDAKI",
 			    (unsigned long long)want->routes);
+	if (want->streams > 1)
+		return fail(ginErrorInvalidArgument, "requirements.streams is %u: must be 0 or 1",
+			    want->streams);
 	if (want->trafficClass < -1 || want->trafficClass > 255)
 		return fail(
 			ginErrorInvalidArgument,
@@ -456,6 +459,8 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 					       .trafficClass = want->trafficClass};
 	ginResult_t mine = makeLost(comm, dc, want->unconnected);
 
+	if (mine == ginSuccess && want->streams)
+		mine = devCommStreamCalls(comm, &dc->stream);
 	if (mine == ginSuccess)
 		mine = makeLines(comm, dc);
 	if (mine == ginSuccess)

@@ -27,6 +27,7 @@ struct devComm {
 	void *local;	  /* of the pool */
 	size_t localBytes;
 	size_t peersBytes;
+	const struct streamCalls *stream; /* of requirements.streams; or NULL */
 	/* Under comm->lock: */
 	uint8_t question;	  /* the number in the abort line, of waits.c */
 	uint8_t *lost;		  /* [nRanks]: lostDead if a queue to the rank has failed */
@@ -53,6 +54,9 @@ void devCommTellLost(ginComm_t comm, struct devComm *dc);
 
 /* As devCommsCheckIdle(), for one device communicator. */
 ginResult_t devCommCheckIdle(ginComm_t comm, struct devComm *dc);
+
+/* Finds the calls of a device communicator with requirements.streams, and loads their kernel. */
+ginResult_t devCommStreamCalls(ginComm_t comm, const struct streamCalls **out);
 
 /* With GIN_LOG=stats, logs each context used. The caller has entered the device's scope. */
 void devCommLogStats(ginComm_t comm, const struct devComm *dc);

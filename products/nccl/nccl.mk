@@ -67,7 +67,7 @@ nccl-up = $(shell realpath -m --relative-to=$(BUILD)/nccl_home/include $(1))
 $(NCCL_TREE): products/nccl/nccl.mk products/nccl/forward $(NCCL_HEADERS:%=$(NCCL_INCLUDE)/gin/compat/%)
 	$(call say,TREE,$(BUILD)/nccl_home)
 	$(Q)$(call nccl-forward,$(BUILD)/nccl_home/include,$(call nccl-up,$(NCCL_INCLUDE))/) && \
-		$(call nccl-links,$(BUILD)/nccl_home,$(call nccl-up,include),../..,../..,$(PMIX) $(RDMA) $(OFI))
+		$(call nccl-links,$(BUILD)/nccl_home,$(call nccl-up,include),../..,../..,$(PMIX) $(RDMA) $(OFI) $(STREAM))
 
 # The run path of a program does not lead its libraries to theirs: the tests name libgin.so, too.
 LINKNCCL = -L$(BUILD) -Wl,--no-as-needed -lgin-nccl $(LINKGIN)

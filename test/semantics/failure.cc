@@ -5,6 +5,7 @@
  *
  * This program forks the ranks (ranks.h): a launcher would kill the survivors.
  */
+/* NEEDS: libgin-stream.so */
 #include "harness.h"
 
 #include <pthread.h>
@@ -414,6 +415,70 @@ static int maskedRank(const ginConfig_t *config)
 	return 0;
 }
 
+static void *streamOf(const Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		return r.stream;
+#endif
+	(void)r;
+	return nullptr;
+}
+
+static void syncStream(const Rank &r)
+{
+#ifdef __CUDACC__
+	if (r.device >= 0)
+		CUDA(cudaStreamSynchronize(r.stream));
+#endif
+	(void)r;
+}
+
+/* The end of a wait on a stream, and later calls: those that do not need the victim go on. */
+static void expectStreamGoesOn(Rank &r, const ginDevComm &dc)
+{
+	ginErrorRecord_t record;
+	void *on = streamOf(r);
+
+	CHECK(ginDevCommGetError(r.comm, &dc, &record));
+	EXPECT(record.valid && record.result == ginErrorPeer && record.peer == VICTIM);
+	EXPECT(record.call == ginCallWaitSignal);
+	EXPECT(ginWaitSignalOnStream(r.comm, &dc, 0, 0, 1, on) == ginErrorPeer);
+	EXPECT(said("rank 1 (host "));
+	EXPECT(ginSignalOnStream(r.comm, &dc, 0, VICTIM, 0, 1, on) == ginErrorPeer);
+	EXPECT(said("rank 1 (host "));
+	CHECK(ginCommMask(r.comm, VICTIM));
+	EXPECT(ginSignalOnStream(r.comm, &dc, 0, VICTIM, 0, 1, on) == ginErrorPeer);
+	CHECK(ginSignalOnStream(r.comm, &dc, 0, r.rank, 1, 3, on));
+	CHECK(ginWaitSignalOnStream(r.comm, &dc, 0, 1, 3, on));
+	syncStream(r);
+}
+
+/* The victim dies while the others wait on a stream. */
+static int killedOnStream(const ginConfig_t *config)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginDevComm dc;
+	Rank r;
+
+	want.streams = 1;
+	rankOpen(r, config);
+	CHECK(ginDevCommCreate(r.comm, &want, &dc));
+	meet(r);
+	if (r.rank == VICTIM) {
+		usleep(100000); /* most often the others wait already */
+		raise(SIGKILL);
+	}
+	const ginResult_t waits = ginWaitSignalOnStream(r.comm, &dc, 0, 0, 1, streamOf(r));
+	syncStream(r);
+	EXPECT(waits == ginSuccess || waits == ginErrorPeer);
+	if (waits == ginSuccess)
+		expectStreamGoesOn(r, dc);
+	CHECK(ginDevCommDestroy(r.comm, &dc));
+	rankClose(r);
+	return 0;
+}
+
 /* A device communicator on which a kernel of one rank waits is not destroyed, on any rank. */
 static int waitingRank(const ginConfig_t *config)
 {
@@ -550,6 +615,7 @@ int main()
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	shareGpu(); /* EndWait is launched while WaitForSignal runs */
 	expectResults("a rank killed while others wait in a kernel", killedRank, 128 + SIGKILL);
+	expectResults("a rank killed while others wait on a stream", killedOnStream, 128 + SIGKILL);
 	expectResults("a rank killed that has a child", killedParent, 128 + SIGKILL);
 	expectResults("a rank killed while others are in a collective", killedInCollective,
 		      128 + SIGKILL);

@@ -350,6 +350,7 @@ class ginDevCommRequirements(Structure):
         ("routes", c_uint64),
         ("trafficClass", c_int32),
         ("unconnected", c_void_p),
+        ("streams", c_uint32),
     ]
 
 
@@ -412,6 +413,14 @@ FUNCTIONS = {
     "ginDevCommCreateAbi": (c_int, (c_void_p, POINTER(ginDevCommRequirements), c_uint32, c_size_t,
         POINTER(ginDevComm))),
     "ginDevCommDestroy": (c_int, (c_void_p, POINTER(ginDevComm))),
+    "ginPutOnStream": (c_int, (c_void_p, POINTER(ginDevComm), c_uint32, c_int, ginWindow, c_size_t,
+        ginWindow, c_size_t, c_size_t, c_void_p)),
+    "ginPutSignalOnStream": (c_int, (c_void_p, POINTER(ginDevComm), c_uint32, c_int, ginWindow,
+        c_size_t, ginWindow, c_size_t, c_size_t, c_uint32, c_uint64, c_void_p)),
+    "ginSignalOnStream": (c_int, (c_void_p, POINTER(ginDevComm), c_uint32, c_int, c_uint32,
+        c_uint64, c_void_p)),
+    "ginWaitSignalOnStream": (c_int, (c_void_p, POINTER(ginDevComm), c_uint32, c_uint32, c_uint64,
+        c_void_p)),
     "ginPlanQuery": (c_int, (c_int, c_int, POINTER(ginDevCommRequirements), POINTER(ginPlanInfo))),
     "ginDevCommGetError": (c_int, (c_void_p, POINTER(ginDevComm), POINTER(ginErrorRecord))),
     "ginGetVersion": (c_int, (POINTER(c_int),)),
