@@ -209,11 +209,12 @@ typedef struct ginCommInfo {
 	int deviceAtomics;
 	int domainRank; /* number of this rank in its NVLink domain, as in ginDevComm */
 	int domainSize; /* ranks of a domain */
+	int streams;	/* 1: this rank can put operations on streams: ginPutOnStream() */
 } ginCommInfo_t;
 
 #define GIN_COMM_INFO_INIT                                                                         \
 	{                                                                                          \
-		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0, 0, 0                    \
+		sizeof(ginCommInfo_t), 0, 0, 0, 0, 0, 0, 0, "", "", "", 0, 0, 0, 0                 \
 	}
 
 /* ginCommQuery - this rank and its communicator. Any thread. Writes at most info->size bytes. */

@@ -137,6 +137,9 @@ int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const cha
  */
 ginResult_t devCommsCheckIdle(ginComm_t comm);
 
+/* Is the plug-in for operations on streams there, and with a GPU its kernel? */
+int commHasStreams(const struct ginComm *comm);
+
 /* Free the objects that the user has not destroyed or deregistered, with a warning. */
 void devCommsFree(ginComm_t comm);
 void windowsFree(ginComm_t comm);

@@ -251,6 +251,7 @@ ginResult_t ginCommQuery(ginComm_t comm, ginCommInfo_t *out)
 	info.deviceAtomics = deviceAtomics(comm);
 	info.domainSize = comm->domainSize;
 	info.domainRank = comm->rank % comm->domainSize;
+	info.streams = commHasStreams(comm);
 	countRanks(comm, &info);
 	snprintf(info.bootstrap, sizeof(info.bootstrap), "%s", comm->bootstrap->name);
 	snprintf(info.host, sizeof(info.host), "%s", comm->ranks[comm->rank].host);

@@ -11,14 +11,32 @@
 #include "lib/stream/stream.h"
 #include "lib/window.h"
 
-ginResult_t devCommStreamCalls(ginComm_t comm, const struct streamCalls **out)
+static enum pluginResult openPlugin(const struct streamCalls **calls, char *why, size_t room)
 {
 	static const struct plugin plugin = {STREAM_PLUGIN, STREAM_SYMBOL,
 					     sizeof(struct streamCalls)};
 	const void *found = NULL;
+	enum pluginResult opened = pluginOpen(&plugin, &found, why, room);
+
+	*calls = found;
+	return opened;
+}
+
+int commHasStreams(const struct ginComm *comm)
+{
+	const struct streamCalls *calls;
+	char why[160];
+
+	if (openPlugin(&calls, why, sizeof(why)) != pluginFound)
+		return 0;
+	return !comm->device.cuda || calls->kernels;
+}
+
+ginResult_t devCommStreamCalls(ginComm_t comm, const struct streamCalls **out)
+{
+	const struct streamCalls *calls;
 	char room[160];
-	enum pluginResult opened = pluginOpen(&plugin, &found, room, sizeof(room));
-	const struct streamCalls *calls = found;
+	enum pluginResult opened = openPlugin(&calls, room, sizeof(room));
 	const char *why = room;
 
 	if (opened == pluginMissing)

@@ -50,6 +50,8 @@ static const char *reason(cudaError_t error)
 	return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
+static const int kernels = 1;
+
 static const char *load()
 {
 	cudaFuncAttributes attributes;
@@ -63,6 +65,8 @@ static const char *launch(const struct streamJob *job, void *stream)
 	return reason(cudaGetLastError());
 }
 #else
+static const int kernels = 0;
+
 static const char *load()
 {
 	return "it has no kernels: build libgin with nvcc";
@@ -80,4 +84,4 @@ static void run(const struct streamJob *job)
 }
 
 extern "C" __attribute__((visibility("default")))
-const struct streamCalls ginStreamCalls = {sizeof(struct streamCalls), load, launch, run};
+const struct streamCalls ginStreamCalls = {sizeof(struct streamCalls), kernels, load, launch, run};

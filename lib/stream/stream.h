@@ -31,6 +31,7 @@ struct streamJob {
 
 struct streamCalls {
 	size_t size;
+	int kernels; /* built with a kernel for GPUs */
 	/*
 	 * Loads the kernel for the current context: CUDA may wait for running kernels meanwhile.
 	 * Returns NULL, or the reason why there is no kernel.

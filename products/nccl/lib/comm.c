@@ -7,6 +7,8 @@
 
 #include "driver.h"
 
+#define MOST_RMA 64 /* of numRmaCtx and numRmaSig */
+
 uint64_t ncclCommKey(uint64_t hash, const void *data, size_t bytes)
 {
 	const unsigned char *at = data;
@@ -39,6 +41,21 @@ ncclResult_t ncclTrafficClassCheck(const char *call, const char *field, int traf
 			trafficClass);
 }
 
+/* A member of a config, which may be of an older NCCL and end before it. */
+#define MEMBER_OF(config, member)                                                                  \
+	((config)->size >= offsetof(ncclConfig_t, member) + sizeof(int) ? (config)->member         \
+									: NCCL_CONFIG_UNDEF_INT)
+#define RMA_CONTEXTS(config) MEMBER_OF(config, numRmaCtx)
+#define RMA_SIGNALS(config) MEMBER_OF(config, numRmaSig)
+
+static ncclResult_t checkRmaCount(const char *call, const char *field, int count)
+{
+	if (count == NCCL_CONFIG_UNDEF_INT || (count >= 1 && count <= MOST_RMA))
+		return ncclSuccess;
+	return ncclFail(ncclInvalidArgument, "%s: %s is %d: must be 1 to %d", call, field, count,
+			MOST_RMA);
+}
+
 ncclResult_t ncclConfigCheck(const char *call, const ncclConfig_t *config)
 {
 	if (!config)
@@ -46,17 +63,36 @@ ncclResult_t ncclConfigCheck(const char *call, const ncclConfig_t *config)
 	if (config->magic != NCCL_API_MAGIC || config->size > 4096)
 		return ncclFail(ncclInvalidArgument,
 				"%s: initialize config with NCCL_CONFIG_INITIALIZER", call);
-	return ncclTrafficClassCheck(call, "config.trafficClass", config->trafficClass);
+	ncclResult_t result =
+		ncclTrafficClassCheck(call, "config.trafficClass", config->trafficClass);
+	if (result == ncclSuccess)
+		result = checkRmaCount(call, "config.numRmaCtx", RMA_CONTEXTS(config));
+	return result == ncclSuccess ? checkRmaCount(call, "config.numRmaSig", RMA_SIGNALS(config))
+				     : result;
 }
 
-int ncclConfigTrafficClass(const ncclConfig_t *config, int otherwise)
+static void choose(int given, int *chosen)
 {
-	if (!config || config->trafficClass == NCCL_CONFIG_UNDEF_INT)
-		return otherwise;
-	return config->trafficClass;
+	if (given != NCCL_CONFIG_UNDEF_INT)
+		*chosen = given;
 }
 
-ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, int trafficClass, ncclComm_t *out)
+struct ncclChoices ncclConfigChoices(const ncclConfig_t *config, const struct ncclChoices *parent)
+{
+	struct ncclChoices choices = {NCCL_CONFIG_UNDEF_INT, 1, 1};
+
+	if (parent)
+		choices = *parent;
+	if (!config)
+		return choices;
+	choose(config->trafficClass, &choices.trafficClass);
+	choose(RMA_CONTEXTS(config), &choices.rmaContexts);
+	choose(RMA_SIGNALS(config), &choices.rmaSignals);
+	return choices;
+}
+
+ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, const struct ncclChoices *choices,
+			  ncclComm_t *out)
 {
 	ncclComm_t comm = calloc(1, sizeof(*comm));
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
@@ -80,10 +116,11 @@ ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, int trafficClass, ncclCom
 	comm->nRanks = info.nRanks;
 	comm->device = info.device;
 	comm->domainSize = info.domainSize;
-	comm->trafficClass = trafficClass;
+	comm->choices = *choices;
 	comm->key = key;
 	comm->lastEnding = &comm->endings;
 	pthread_mutex_init(&comm->lock, NULL);
+	ncclRmaOpen(comm);
 	*out = comm;
 	return ncclSuccess;
 }
@@ -104,7 +141,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 struct initArgs {
 	ncclComm_t *out;
 	ncclUniqueId id;
-	int rank, nRanks, device, trafficClass;
+	int rank, nRanks, device;
+	struct ncclChoices choices;
 };
 
 static ncclResult_t runInit(void *args)
@@ -121,7 +159,7 @@ static ncclResult_t runInit(void *args)
 	ginResult_t result = ginCommInitRank(&config, &id, a->rank, a->nRanks, &gin);
 	if (result != ginSuccess)
 		return ncclFromGin(result);
-	return ncclCommWrap(gin, ncclCommKey(0xcbf29ce484222325, &id, sizeof(id)), a->trafficClass,
+	return ncclCommWrap(gin, ncclCommKey(0xcbf29ce484222325, &id, sizeof(id)), &a->choices,
 			    a->out);
 }
 
@@ -133,7 +171,7 @@ static ncclResult_t init(ncclComm_t *comm, int nRanks, const ncclUniqueId *id, i
 	if (!comm)
 		return ncclFail(ncclInvalidArgument, "ncclCommInitRank: comm is NULL");
 	args.id = *id;
-	args.trafficClass = ncclConfigTrafficClass(config, NCCL_CONFIG_UNDEF_INT);
+	args.choices = ncclConfigChoices(config, NULL);
 	return ncclGroupDo(comm, runInit, &args, sizeof(args));
 }
 
@@ -188,7 +226,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *list)
 
 struct splitArgs {
 	ncclComm_t comm;
-	int color, key, trafficClass;
+	int color, key;
+	struct ncclChoices choices;
 	ncclComm_t *out;
 };
 
@@ -206,7 +245,7 @@ static ncclResult_t runSplit(void *args)
 	*a->out = NULL;
 	if (!part)
 		return ncclSuccess;
-	return ncclCommWrap(part, ncclCommKey(a->comm->key, name, sizeof(name)), a->trafficClass,
+	return ncclCommWrap(part, ncclCommKey(a->comm->key, name, sizeof(name)), &a->choices,
 			    a->out);
 }
 
@@ -221,7 +260,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part
 				comm ? "the new communicator" : "comm");
 	if (result != ncclSuccess)
 		return result;
-	args.trafficClass = ncclConfigTrafficClass(config, comm->trafficClass);
+	args.choices = ncclConfigChoices(config, &comm->choices);
 	return ncclGroupDo(comm, runSplit, &args, sizeof(args));
 }
 
@@ -238,6 +277,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 	*error = failed == ginSuccess ? comm->asyncError : ncclFromGin(failed);
 	if (*error == ncclSuccess)
 		*error = ncclConnectionsReport(comm);
+	if (*error == ncclSuccess)
+		*error = ncclRmaReport(comm);
 	return ncclSuccess;
 }
 
@@ -272,6 +313,7 @@ static void fillProperties(ncclComm_t comm, int proxies, ncclCommProperties_t *p
 	p->nRanks = comm->nRanks;
 	p->cudaDev = p->nvmlDev = comm->device > 0 ? comm->device : 0;
 	p->deviceApiSupport = true;
+	p->hostRmaSupport = comm->rma.size != 0;
 	p->ginType = p->railedGinType = proxies ? NCCL_GIN_TYPE_PROXY : NCCL_GIN_TYPE_GDAKI;
 	p->ginSupport[p->ginType] = true;
 	p->ginConnectionType = NCCL_GIN_CONNECTION_FULL;

@@ -26,6 +26,7 @@ static ncclResult_t destroy(ncclComm_t comm)
 {
 	ncclResult_t result = ncclEndKept(comm);
 	ncclResult_t closed = ncclCollectivesClose(comm);
+	ncclResult_t ended = ncclRmaClose(comm);
 	ncclWindowTablesFree(comm);
 	ncclConnectionsForget(comm, NULL);
 	ncclResult_t destroyed = ncclFromGin(ginCommDestroy(comm->gin));
@@ -33,7 +34,7 @@ static ncclResult_t destroy(ncclComm_t comm)
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);
 	if (result == ncclSuccess)
-		result = closed;
+		result = closed == ncclSuccess ? ended : closed;
 	return result == ncclSuccess ? destroyed : result;
 }
 

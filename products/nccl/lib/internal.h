@@ -11,14 +11,22 @@ struct collectives;
 struct ncclPairs;
 struct ending;
 
+/* Of ncclConfig_t; a split or shrunk communicator inherits them. */
+struct ncclChoices {
+	int trafficClass; /* of device communicators; NCCL_CONFIG_UNDEF_INT: GIN_NIC_TC */
+	int rmaContexts;
+	int rmaSignals; /* of a context, for each pair of ranks */
+};
+
 struct ncclComm {
 	ginComm_t gin;
 	int rank, nRanks;
 	int device; /* CUDA ordinal or GIN_DEVICE_NONE */
 	int domainSize;
-	int localRanks;	  /* ranks of the communicator in this process */
-	int trafficClass; /* of its device communicators; NCCL_CONFIG_UNDEF_INT: GIN_NIC_TC */
-	uint64_t key;	  /* equal on all ranks; names the communicator in this process */
+	int localRanks; /* ranks of the communicator in this process */
+	struct ncclChoices choices;
+	ginDevComm rma; /* for operations of the host; size 0: there is none */
+	uint64_t key;	/* equal on all ranks; names the communicator in this process */
 	uint64_t splits;
 	pthread_mutex_t lock; /* of the fields below */
 	struct ending *endings, **lastEnding;
@@ -33,14 +41,15 @@ struct ncclComm {
 uint64_t ncclCommKey(uint64_t hash, const void *data, size_t bytes);
 
 /* Makes NCCL's communicator of libgin's. Destroys `gin` on failure. */
-ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, int trafficClass, ncclComm_t *out);
+ncclResult_t ncclCommWrap(ginComm_t gin, uint64_t key, const struct ncclChoices *choices,
+			  ncclComm_t *out);
 
 /* `config` may be NULL. `field`: the name of the traffic class in messages. */
 ncclResult_t ncclConfigCheck(const char *call, const ncclConfig_t *config);
 ncclResult_t ncclTrafficClassCheck(const char *call, const char *field, int trafficClass);
 
-/* The traffic class of `config`, or `otherwise` if it has none. */
-int ncclConfigTrafficClass(const ncclConfig_t *config, int otherwise);
+/* The choices of `config`; what it leaves open is as in `parent`, or NULL. */
+struct ncclChoices ncclConfigChoices(const ncclConfig_t *config, const struct ncclChoices *parent);
 
 /* error.c. Keeps a sentence for ncclGetLastError() of this thread, and returns `result`. */
 __attribute__((format(printf, 2, 3))) ncclResult_t ncclFail(ncclResult_t result, const char *format,
@@ -99,6 +108,13 @@ ncclResult_t ncclWindowNote(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow
 void ncclWindowForget(ncclWindow_t window);
 ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count);
 
+/*
+ * The newest window of a program in which `bytes` bytes from `at` on are, and their offset in it.
+ * 0: there is none.
+ */
+int ncclWindowAround(ncclComm_t comm, const void *at, size_t bytes, ginWindow_t *window,
+		     size_t *offset);
+
 /* The tables for ncclFindWindow(), made by the first call; NULL: no memory. */
 const struct ginNcclWindows *ncclWindowTables(ncclComm_t comm);
 void ncclWindowTablesFree(ncclComm_t comm);
@@ -134,6 +150,15 @@ ncclResult_t ncclConnectionsReport(ncclComm_t comm);
  */
 ncclResult_t ncclCollectivesClose(ncclComm_t comm);
 void ncclCollectivesAbort(ncclComm_t comm);
+
+/*
+ * rma.c. Open is collective, at the beginning of a communicator: where some rank cannot put
+ * operations on streams, there is no host RMA. Close is collective. Report gives the result of the
+ * first operation that has failed on a stream.
+ */
+void ncclRmaOpen(ncclComm_t comm);
+ncclResult_t ncclRmaClose(ncclComm_t comm);
+ncclResult_t ncclRmaReport(ncclComm_t comm);
 
 /* Runs the sends and receives of a group on their streams, or without a GPU at once. Frees `p`. */
 ncclResult_t ncclPairsRun(ncclComm_t comm, struct ncclPairs *p);

@@ -10,7 +10,6 @@
 	}
 
 #define NO_OPERATION "it reduces by ncclSum, ncclProd, ncclMax, ncclMin and ncclAvg"
-#define NO_HOST_RMA "kernels put and signal by ncclGin; hostRmaSupport says so"
 #define NO_CHANGE                                                                                  \
 	"make a new communicator by ncclCommSplit(), ncclCommShrink() or ncclCommInitRank()"
 
@@ -19,17 +18,6 @@ REFUSE(RedOpCreatePreMulSum,
 	ncclComm_t comm),
        NO_OPERATION)
 REFUSE(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), NO_OPERATION)
-REFUSE(PutSignal,
-       (const void *source, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
-	size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
-	cudaStream_t stream),
-       NO_HOST_RMA)
-REFUSE(Signal,
-       (int peer, int signal, int context, unsigned int flags, ncclComm_t comm,
-	cudaStream_t stream),
-       NO_HOST_RMA)
-REFUSE(WaitSignal, (int count, ncclWaitSignalDesc_t *list, ncclComm_t comm, cudaStream_t stream),
-       NO_HOST_RMA)
 REFUSE(CommGrow,
        (ncclComm_t comm, int nRanks, const ncclUniqueId *id, int rank, ncclComm_t *grown,
 	ncclConfig_t *config),

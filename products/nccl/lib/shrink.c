@@ -13,7 +13,8 @@
 struct shrinkArgs {
 	ncclComm_t comm;
 	int *excluded; /* a copy; runShrink() frees it */
-	int count, flags, trafficClass;
+	int count, flags;
+	struct ncclChoices choices;
 	ncclComm_t *out;
 };
 
@@ -63,7 +64,7 @@ static ncclResult_t adopt(const struct shrinkArgs *a, ginComm_t made)
 	if (result == ncclSuccess)
 		result = agreeOnKey(a->comm, made, &key);
 	if (result == ncclSuccess)
-		return ncclCommWrap(made, key, a->trafficClass, a->out);
+		return ncclCommWrap(made, key, &a->choices, a->out);
 	ginCommDestroy(made);
 	return result;
 }
@@ -109,7 +110,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
 
 	if (result != ncclSuccess)
 		return result;
-	args.trafficClass = ncclConfigTrafficClass(config, comm->trafficClass);
+	args.choices = ncclConfigChoices(config, &comm->choices);
 	args.excluded = malloc(bytes + 1);
 	if (!args.excluded)
 		return ncclFail(ncclSystemError, "no memory");

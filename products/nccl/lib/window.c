@@ -65,6 +65,26 @@ ncclWindow_t *ncclWindowsOf(ncclComm_t comm, size_t *count)
 	return all;
 }
 
+int ncclWindowAround(ncclComm_t comm, const void *at, size_t bytes, ginWindow_t *window,
+		     size_t *offset)
+{
+	const uintptr_t first = (uintptr_t)at;
+	int found = 0;
+
+	pthread_mutex_lock(&lock);
+	for (struct windowRecord *w = windows; w && !found; w = w->next) {
+		const uintptr_t begin = (uintptr_t)w->ptr;
+		found = w->comm == comm && w->known && !w->isEnding && first >= begin &&
+			first - begin <= *w->known && bytes <= *w->known - (first - begin);
+		if (found) {
+			window->table = (struct ginWindowTable *)(void *)w->handle;
+			*offset = first - begin;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 /* Memory of ncclMemAlloc(). */
 struct allocationRecord {
 	struct allocationRecord *next;

@@ -256,6 +256,7 @@ class ginCommInfo(Structure):
         ("deviceAtomics", c_int),
         ("domainRank", c_int),
         ("domainSize", c_int),
+        ("streams", c_int),
     ]
 
 
