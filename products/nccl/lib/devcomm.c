@@ -237,7 +237,8 @@ static void planResource(struct plan *plan, uint32_t lsa, const ncclDevResourceR
 /* The requirement; without one, the communicator's; without both, GIN_NIC_TC. */
 static void planTrafficClass(struct plan *plan, const struct ncclComm *comm, int required)
 {
-	const int chosen = required == NCCL_CONFIG_UNDEF_INT ? comm->choices.trafficClass : required;
+	const int chosen =
+		required == NCCL_CONFIG_UNDEF_INT ? comm->choices.trafficClass : required;
 
 	if (chosen != NCCL_CONFIG_UNDEF_INT)
 		plan->want.trafficClass = chosen;
