@@ -31,6 +31,9 @@ static ncclResult_t destroy(ncclComm_t comm)
 	ncclConnectionsForget(comm, NULL);
 	ncclResult_t destroyed = ncclFromGin(ginCommDestroy(comm->gin));
 
+	/* A collective may fail before this rank knows that another rank has ended comm. */
+	if (destroyed == ncclRemoteError && comm->asyncError != ncclSuccess)
+		destroyed = ncclSuccess;
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);
 	if (result == ncclSuccess)
