@@ -58,6 +58,11 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"left out: {part}, {count} tests: {reason}")
 
 
+def limit(seconds):
+    """How long a program may take that needs less than `seconds` where nothing else runs."""
+    return seconds * (1 + os.getloadavg()[0] / os.cpu_count())
+
+
 def python(code, **environment):
     """What a Python program prints, on both outputs."""
     return subprocess.run(
@@ -66,7 +71,7 @@ def python(code, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=limit(60),
     ).stdout
 
 
@@ -84,6 +89,6 @@ def run_processes(size, program, *arguments, **environment):
         )
         for rank in range(size)
     ]
-    outputs = [process.communicate(timeout=150) for process in started]
+    outputs = [process.communicate(timeout=limit(150)) for process in started]
     assert [process.returncode for process in started] == [0] * size, outputs
     return [output for output, _ in outputs]

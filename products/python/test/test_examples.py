@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EXAMPLES, PROGRAMS, ROOT, free_port, has_module, left_out, run_processes
+from conftest import EXAMPLES, PROGRAMS, ROOT, free_port, has_module, left_out, limit, run_processes
 
 
 def settings():
@@ -61,7 +61,7 @@ def test_all_reduce_ends(few, what, error):
 def test_no_gpu():
     environment = {**os.environ, **settings(), "CUDA_VISIBLE_DEVICES": "", "TRITON_INTERPRET": "0"}
     command = [sys.executable, str(EXAMPLES / "gemm_ar.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit(200))
     assert done.returncode == 1 and done.stderr.startswith("there is no GPU: TRITON_INTERPRET=1")
 
 
@@ -78,4 +78,4 @@ def test_the_page(tmp_path):
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text)
         compile(text, path, "exec")
-    subprocess.run([sys.executable, paths[0]], check=True, timeout=60)
+    subprocess.run([sys.executable, paths[0]], check=True, timeout=limit(60))

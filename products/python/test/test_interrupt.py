@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import PROGRAMS
+from conftest import PROGRAMS, limit
 
 from libgin import _interrupt
 
@@ -25,7 +25,7 @@ def start(what):
 
 def output_of(process):
     try:
-        return process.communicate(timeout=20)[0]
+        return process.communicate(timeout=limit(20))[0]
     finally:
         process.kill()
 

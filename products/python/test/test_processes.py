@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PROGRAMS, free_port, has_module, left_out, run_processes
+from conftest import PROGRAMS, free_port, has_module, left_out, limit, run_processes
 
 RING = PROGRAMS / "ring.py"
 
@@ -75,7 +75,7 @@ def mpirun(size, how):
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit(60))
     assert done.returncode == 0, done.stdout + done.stderr
     # mpirun mixes the lines of ranks.
     lines = re.findall(r"rank \d of \d, \w+, (?:pmix|caller)", done.stdout)

@@ -6,7 +6,7 @@ import inspect
 import subprocess
 import sys
 
-from conftest import PROGRAMS, ROOT, has_module, left_out
+from conftest import PROGRAMS, ROOT, has_module, left_out, limit
 
 import libgin
 from libgin import _abi, host
@@ -66,7 +66,7 @@ def test_mypy_reads_them():
         cwd=ROOT / "products" / "python",
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=limit(100),
     )
     wrong = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
     lines = program.read_text().splitlines()
