@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "examples/launch.h"
+#include "numbers.h"
 #include "ranks.h"
 
 #define EXPECT(condition) check(condition, #condition)
@@ -210,8 +211,7 @@ struct Buffer {
 inline uint32_t queueDepth()
 {
 	ginDevCommRequirements_t preset = GIN_DEV_COMM_REQUIREMENTS_INIT;
-	const char *depth = getenv("QUEUE_DEPTH");
-	return depth ? static_cast<uint32_t>(atoi(depth)) : preset.queueDepth;
+	return static_cast<uint32_t>(numberOr("QUEUE_DEPTH", preset.queueDepth));
 }
 
 /* A device communicator for the life of the object. */

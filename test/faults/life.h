@@ -42,14 +42,6 @@ static_assert(sizeof(Line) == 512, "the driver reads 512 bytes");
 static Line *page;
 static thread_local Line *line; /* of the rank of this thread */
 
-static uint64_t nowNs()
-{
-	timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
-
 static uint64_t look(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);

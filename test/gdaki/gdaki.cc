@@ -141,15 +141,7 @@ struct Counting {
 
 static uint32_t roundsOfAll()
 {
-	const char *text = getenv("ROUNDS");
-	return text ? static_cast<uint32_t>(atoi(text)) : 10500;
-}
-
-static uint64_t nowNs()
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+	return static_cast<uint32_t>(numberOr("ROUNDS", 10500));
 }
 
 static void load(Rank &r, ginSharing sharing, uint32_t grid, uint32_t block)

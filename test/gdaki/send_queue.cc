@@ -22,13 +22,8 @@
 #include <thread>
 #include <vector>
 
+#include "numbers.h"
 #include "require.h"
-
-static uint64_t number(const char *name, uint64_t preset)
-{
-	const char *text = getenv(name);
-	return text ? strtoull(text, nullptr, 10) : preset;
-}
 
 enum { POSTERS = 4, QUEUE = 0x123456, NEVER = 0x7fffffff };
 
@@ -82,8 +77,8 @@ public:
 	explicit Nic(uint32_t logDepth)
 	    : q(), dc(), paused(false), resting(false), stop(false), fails(UINT64_MAX), fetched(0),
 	      wanted(0), posts(), counters(), wqes(1u << logDepth), turn(1u << logDepth),
-	      side(1u << logDepth), cqe(), record(), doorbell(0), line(), random(number("SEED", 1)),
-	      at(), failed(false), rung(0), known(0)
+	      side(1u << logDepth), cqe(), record(), doorbell(0), line(),
+	      random(numberOr("SEED", 1)), at(), failed(false), rung(0), known(0)
 	{
 		cqe.state = ginMlx5CqeEmpty();
 		turn[0] = GIN_TURN;
@@ -329,7 +324,7 @@ static void postAll(Nic &nic, uint64_t posters, uint64_t posts, ginSharing shari
 static void everyByte(uint32_t logDepth, uint64_t posters, ginSharing sharing)
 {
 	Nic nic(logDepth);
-	uint64_t posts = number("WQES", 200000) / posters / 2;
+	uint64_t posts = numberOr("WQES", 200000) / posters / 2;
 
 	postAll(nic, posters, posts, sharing, ginSuccess);
 	while (nic.fetched < nic.q.rung)

@@ -345,13 +345,6 @@ struct Pair {
 
 static Pair *pairs;
 
-static uint64_t nowNs()
-{
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
-
 /*
  * A communicator of ranks of both jobs fails, if the ranks that it leaves out have come within a
  * second: on a slow machine they may come later.
@@ -592,8 +585,7 @@ static void loopbackOnly()
 
 int main()
 {
-	const char *given = getenv("PAIRS");
-	int pairsOfJobs = given ? atoi(given) : 6;
+	int pairsOfJobs = static_cast<int>(numberOr("PAIRS", 6));
 
 	for (const char *name : {"RANK", "WORLD_SIZE", "GIN_ROOT", "GIN_SECRET", "GIN_BOOTSTRAP",
 				 "PMIX_NAMESPACE", "TORCHELASTIC_RESTART_COUNT"})

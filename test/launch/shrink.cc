@@ -575,16 +575,9 @@ void runRanks(const Case &c)
 	munmap(destroyed, sizeof(*destroyed));
 }
 
-double now()
-{
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-}
-
 void runCase(const Case &c, const std::vector<int> &sizes)
 {
-	double start = now();
+	uint64_t start = nowNs();
 	int jobs = 0;
 
 	for (int n : sizes)
@@ -597,7 +590,8 @@ void runCase(const Case &c, const std::vector<int> &sizes)
 				runRanks(c);
 				jobs++;
 			}
-	printf("shrink: %s: %d jobs, %.1f s\n", c.name, jobs, now() - start);
+	printf("shrink: %s: %d jobs, %.1f s\n", c.name, jobs,
+	       static_cast<double>(nowNs() - start) / 1e9);
 }
 
 /* An unknown name would choose no case, and succeed. */

@@ -110,8 +110,7 @@ GIN_FN uint64_t mix(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
 
 inline uint64_t portSeed()
 {
-	const char *given = getenv("SEED");
-	return given ? strtoull(given, nullptr, 0) : 20250917;
+	return numberOr("SEED", 20250917);
 }
 
 struct Grid {

@@ -203,16 +203,10 @@ struct ReadSums {
 	}
 };
 
-inline uint64_t number(const char *name, uint64_t preset)
-{
-	const char *text = getenv(name);
-	return text ? strtoull(text, nullptr, 10) : preset;
-}
-
 /* In these tests the program itself drives the proxy. */
 inline bool isCallerDriven()
 {
-	return number("GIN_PROXY_THREADS", 1) == 0;
+	return numberOr("GIN_PROXY_THREADS", 1) == 0;
 }
 
 #endif

@@ -43,7 +43,7 @@ private:
 
 	static uint64_t seed(const Rank &r)
 	{
-		return number("SEED", 1) * 1000 + static_cast<uint64_t>(r.rank);
+		return numberOr("SEED", 1) * 1000 + static_cast<uint64_t>(r.rank);
 	}
 
 	void run()
@@ -68,7 +68,7 @@ static ginDevComm openRing(Rank &r, uint32_t depth, uint32_t contexts = 1)
 	want.contexts = contexts;
 	want.signals = 1;
 	want.timeout = 100000000000ull;
-	want.queueDepth = static_cast<uint32_t>(number("QUEUE_DEPTH", depth));
+	want.queueDepth = static_cast<uint32_t>(numberOr("QUEUE_DEPTH", depth));
 	CHECK(ginDevCommCreate(r.comm, &want, &dc));
 	EXPECT(dc.queues != nullptr);
 	return dc;
@@ -107,9 +107,9 @@ static void fillSource(Rank &r, Buffer &source)
 
 static void everyByte(Rank &r)
 {
-	uint64_t all = number("DESCRIPTORS", 200000), places = r.device < 0 ? 4096 : 1 << 20;
-	uint32_t grid = static_cast<uint32_t>(number("GRID", r.device < 0 ? 3 : 132));
-	uint32_t block = static_cast<uint32_t>(number("BLOCK", r.device < 0 ? 4 : 128));
+	uint64_t all = numberOr("DESCRIPTORS", 200000), places = r.device < 0 ? 4096 : 1 << 20;
+	uint32_t grid = static_cast<uint32_t>(numberOr("GRID", r.device < 0 ? 3 : 132));
+	uint32_t block = static_cast<uint32_t>(numberOr("BLOCK", r.device < 0 ? 4 : 128));
 	Allocator *memory = getenv("MEMORY") ? ginMemAllocHost : ginMemAlloc;
 	Buffer target(r, places * PLACE, memory), source(r, places * PLACE, memory);
 	Buffer got(r, places * PLACE, memory), words(r, 8, wordsAllocator(r));
@@ -208,7 +208,7 @@ static void timeoutsReserveNothing(Rank &r)
 	for (int round = 0; round < 5; round++) {
 		launch(r, grid, block, PostUntilFull{dc, 3, posts.words});
 		EXPECT(sumOf(posts, 2, 3) == 0);
-		EXPECT(sumOf(posts, 0, 3) == number("QUEUE_DEPTH", 16));
+		EXPECT(sumOf(posts, 0, 3) == numberOr("QUEUE_DEPTH", 16));
 		launch(r, 1, 1, FlushAndWait{dc, 1000000, ends.words});
 		EXPECT(ends.all(ginErrorTimeout));
 		launch(r, 1, 1, ReadOne{dc, value.words});
@@ -479,8 +479,8 @@ static void callsWithoutRoomKeepNoSlot(Rank &r)
 	ginDevComm dc = openRing(r, 16);
 	FetchWithoutRoom body = {dc, words.window, result.words};
 	launch(r, 1, 1,
-	       PostUntilFull{dc, static_cast<uint32_t>(number("QUEUE_DEPTH", 16)), posts.words});
-	EXPECT(posts.words[0] == number("QUEUE_DEPTH", 16));
+	       PostUntilFull{dc, static_cast<uint32_t>(numberOr("QUEUE_DEPTH", 16)), posts.words});
+	EXPECT(posts.words[0] == numberOr("QUEUE_DEPTH", 16));
 	launch(r, 1, 1, body);
 	EXPECT(result.all(0));
 	{

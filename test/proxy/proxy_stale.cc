@@ -117,16 +117,10 @@ struct Stale {
 	}
 };
 
-static uint32_t setting(const char *name, uint32_t preset)
-{
-	const char *text = getenv(name);
-	return text ? static_cast<uint32_t>(atoi(text)) : preset;
-}
-
 /* The time of rank 0's clock. */
 static bool isOver(Rank &r, time_t start)
 {
-	unsigned char mine = time(nullptr) - start >= static_cast<time_t>(setting("FOR_S", 0));
+	unsigned char mine = time(nullptr) - start >= static_cast<time_t>(numberOr("FOR_S", 0));
 	unsigned char all[RANKS_MOST];
 	EXPECT(r.nRanks <= RANKS_MOST);
 	CHECK(ginCommAllgather(r.comm, &mine, all, 1));
@@ -137,7 +131,8 @@ static bool isOver(Rank &r, time_t start)
 static uint32_t stress(Rank &r, uint32_t grid, uint32_t block, uint64_t *count)
 {
 	Allocator *memory = getenv("MEMORY") ? ginMemAllocHost : ginMemAlloc;
-	const uint32_t rounds = setting("ROUNDS", r.device < 0 ? 200 : 1000);
+	const uint32_t rounds =
+		static_cast<uint32_t>(numberOr("ROUNDS", r.device < 0 ? 200 : 1000));
 	Buffer target(r, static_cast<size_t>(grid) * SLOT, memory);
 	Buffer source(r, static_cast<size_t>(grid) * SLOT, memory);
 	Device device(r, grid, 2);
@@ -169,7 +164,7 @@ static int run(const ginConfig_t *config)
 	rankOpen(r, config);
 	CHECK(ginCommQueryPeer(r.comm, (r.rank + 1) % r.nRanks, &info));
 	EXPECT(info.route == ginRouteProxy);
-	const uint32_t grid = setting("GRID", r.device < 0 ? 3 : 64);
+	const uint32_t grid = static_cast<uint32_t>(numberOr("GRID", r.device < 0 ? 3 : 64));
 	uint32_t rounds = stress(r, grid, r.device < 0 ? 4 : 256, &stale);
 	printf("proxy_stale, rank %d: tries %llu, stale %llu, in %u rounds of %u blocks on %s, "
 	       "in %s memory\n",

@@ -90,8 +90,7 @@ static Holdings holdings()
 
 static int run(const ginConfig_t *config)
 {
-	const char *given = getenv("ROUNDS");
-	int rounds = given ? atoi(given) : 100;
+	int rounds = static_cast<int>(numberOr("ROUNDS", 100));
 	Made last = {};
 	Holdings before = {}, after;
 

@@ -40,13 +40,6 @@ static const bool hasDriver = true; /* of CUDA, which has descriptors of its own
 static const bool hasDriver = false;
 #endif
 
-static uint64_t nowNs()
-{
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
-
 static uint64_t randomNumber()
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;

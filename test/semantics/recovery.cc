@@ -184,13 +184,6 @@ static void expectUsableGpu(Rank &r)
 #endif
 }
 
-static double milliseconds()
-{
-	timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
-}
-
 /*
  * The communicator stays whole: the victim does not come to the barrier, and comes to the next one.
  */
@@ -206,7 +199,6 @@ static void passTimeouts(Job &job)
 
 struct Fault {
 	ginComm_t comm; /* NULL: the process ends */
-	double at;	/* milliseconds() */
 };
 
 /* Time for all kernels to begin to wait. */
@@ -215,7 +207,6 @@ static void *strike(void *arg)
 	Fault *fault = static_cast<Fault *>(arg);
 
 	usleep(300000);
-	fault->at = milliseconds();
 	if (!fault->comm)
 		kill(getpid(), SIGKILL);
 	CHECK(ginCommAbort(fault->comm));
@@ -226,17 +217,17 @@ static void *strike(void *arg)
 static void loseVictim(Job &job, const char *what, bool dies)
 {
 	const bool victim = job.r.rank == VICTIM;
-	Fault fault = {dies ? nullptr : job.r.comm, 0};
+	Fault fault = {dies ? nullptr : job.r.comm};
 	ginResult_t error = ginSuccess;
 	pthread_t thread;
 
 	meet(job.r);
-	double since = milliseconds();
+	uint64_t since = nowNs();
 	if (victim)
 		EXPECT(!pthread_create(&thread, nullptr, strike, &fault));
 	job.wait(job.own(ALL_WAYS), GIN_FOREVER, victim ? ginErrorAborted : ginErrorPeer);
 	printf("rank %d: %s: kernels returned %.0f ms after their launch\n", job.r.rank, what,
-	       milliseconds() - since);
+	       static_cast<double>(nowNs() - since) / 1e6);
 	if (victim)
 		pthread_join(thread, nullptr);
 	CHECK(ginCommGetAsyncError(job.r.comm, &error));

@@ -199,8 +199,7 @@ static void everySizeByEveryCoop(Rank &r)
 /* A box of few bytes; messages at random, short ones after long ones. ROUNDS: how many. */
 static void manyRounds(Rank &r)
 {
-	const char *asked = getenv("ROUNDS");
-	uint32_t rounds = asked ? static_cast<uint32_t>(atoi(asked)) : roundsFor(r, 200, 20000);
+	uint32_t rounds = static_cast<uint32_t>(numberOr("ROUNDS", roundsFor(r, 200, 20000)));
 
 	for (uint64_t seed = 1; seed < 4; seed++) {
 		Boxed boxed(r, 1000);

@@ -33,14 +33,6 @@
 #define PAUSE (500 * MILLISECOND)
 #define HUNG (90000 * MILLISECOND)
 
-static uint64_t nowNs()
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return static_cast<uint64_t>(t.tv_sec) * 1000000000 + static_cast<uint64_t>(t.tv_nsec);
-}
-
 /* Results of the exchange with one peer. Its thread writes them, the main thread reads them. */
 struct Exchanged {
 	uint64_t rounds, roundsAfter; /* in all, and since the moment */

@@ -105,7 +105,7 @@ struct Faults {
 	uint64_t wqes, injected, told, lostCause;
 
 	Faults(SendRig &r, uint64_t n)
-	    : rig(r), posts(n), random(setting("SEED", 1)), faults(r.nQueues),
+	    : rig(r), posts(n), random(numberOr("SEED", 1)), faults(r.nQueues),
 	      wrongKey(static_cast<uint64_t *>(threadMemory(r.nQueues * sizeof(*wrongKey)))),
 	      outcomes(static_cast<Outcome *>(threadMemory(r.threads() * sizeof(*outcomes)))),
 	      wqes(0), injected(0), told(0), lostCause(0)
@@ -254,7 +254,7 @@ struct Faults {
 int main()
 {
 	SendRig rig(ON_GPU ? 32 : 4, ON_GPU ? 32 : 2, ON_GPU ? 8 : 3, ON_GPU ? 8 : 5);
-	uint64_t wanted = setting("WQES", 50000), rounds = 0;
+	uint64_t wanted = numberOr("WQES", 50000), rounds = 0;
 
 	rig.open(rig.nQueues * 8);
 	Faults faults(rig, ON_GPU ? 20 : 200);

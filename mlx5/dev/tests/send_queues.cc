@@ -317,8 +317,8 @@ int main()
 {
 	bool onGpu = settingIs("MEMORY", "gpu");
 	SendRig rig(ON_GPU ? 132 : 3, ON_GPU ? 32 : 2, ON_GPU ? 4 : 2, ON_GPU ? 12 : 6);
-	uint64_t wanted = setting("WQES", onGpu ? 100000 : 1000000),
-		 limit = setting("LIMIT_S", 280);
+	uint64_t wanted = numberOr("WQES", onGpu ? 100000 : 1000000),
+		 limit = numberOr("LIMIT_S", 280);
 	uint64_t posts = wanted / 2 / rig.threads() + 1, count = 0, took = 0, said = 0;
 	uint64_t piece = (onGpu ? 50000 : 1000000) / rig.threads() + 1;
 

@@ -26,6 +26,7 @@ extern "C" {
 #include "mlx5/dev/device/device.h"
 #include "mlx5/dev/engine/doorbell.h"
 #include "mlx5/dev/device/fault.h"
+#include "numbers.h"
 #include "queue.h"
 }
 
@@ -39,12 +40,6 @@ inline void require(bool ok, const char *what, const char *file, int line)
 	fprintf(stderr, "%s:%d: %s\n", file, line, what);
 	fflush(stderr);
 	_exit(1);
-}
-
-inline uint64_t setting(const char *name, uint64_t preset)
-{
-	const char *text = getenv(name);
-	return text ? strtoull(text, nullptr, 10) : preset;
 }
 
 inline bool settingIs(const char *name, const char *value)
@@ -241,10 +236,10 @@ public:
 
 	SendRig(uint32_t defaultGrid, uint32_t defaultBlock, uint32_t defaultQueues,
 		uint32_t defaultLog)
-	    : nQueues(static_cast<uint32_t>(setting("QUEUES", defaultQueues))),
-	      logDepth(static_cast<uint32_t>(setting("LOG_DEPTH", defaultLog))),
-	      grid(static_cast<uint32_t>(setting("GRID", defaultGrid))),
-	      block(static_cast<uint32_t>(setting("BLOCK", defaultBlock))), key(0),
+	    : nQueues(static_cast<uint32_t>(numberOr("QUEUES", defaultQueues))),
+	      logDepth(static_cast<uint32_t>(numberOr("LOG_DEPTH", defaultLog))),
+	      grid(static_cast<uint32_t>(numberOr("GRID", defaultGrid))),
+	      block(static_cast<uint32_t>(numberOr("BLOCK", defaultBlock))), key(0),
 	      sharing(ginSharingGpu), mine(nQueues), peers(nQueues), queues(nullptr),
 	      window(nullptr), windowBytes(0), doorbells(nQueues), turns(nullptr),
 	      counters(nullptr), bad(nullptr), results(nullptr), line(nullptr), watch(nullptr)

@@ -65,8 +65,7 @@ static void *monitor(void *)
 
 static uint32_t roundsOf(const Rank &r)
 {
-	const char *given = getenv("ROUNDS");
-	return given ? static_cast<uint32_t>(atoi(given)) : r.device < 0 ? 300 : 100000;
+	return static_cast<uint32_t>(numberOr("ROUNDS", r.device < 0 ? 300 : 100000));
 }
 
 static Pattern shapeOf(const Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden,
@@ -176,17 +175,11 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 	config.topk = most.topk;
 	config.hidden = most.hidden;
 	config.maxTokens = most.maxTokens;
-	if (const char *blocks = getenv("BLOCKS"))
-		config.maxSms = static_cast<uint32_t>(atoi(blocks));
-	const char *patience = getenv("PATIENCE");
-	config.timeout = (patience	 ? strtoull(patience, nullptr, 0)
-			  : r.device < 0 ? 60
-					 : 8) *
-			 1000000000;
+	config.maxSms = static_cast<uint32_t>(numberOr("BLOCKS", config.maxSms));
+	config.timeout = numberOr("PATIENCE", r.device < 0 ? 60 : 8) * 1000000000;
 	const ginEp_t ep = makeEp(r, config);
 	EP_CHECK(ginEpQuery(ep, &info));
-	const char *given = getenv("AHEAD");
-	const uint32_t ahead = given && atoi(given) > 0 ? static_cast<uint32_t>(atoi(given)) : 32;
+	const uint64_t ahead = numberOr("AHEAD", 32);
 	{
 		Exchange a(r, most, info.handleBytes), b(r, most, info.handleBytes);
 		for (uint32_t n = 0; n < rounds; n += 2) {
@@ -203,13 +196,6 @@ static void roundsOfShape(Rank &r, const Pattern &most, uint64_t seed, uint32_t 
 	EP_CHECK(ginEpDestroy(ep));
 }
 
-static double seconds()
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 static int run(const ginConfig_t *config)
 {
 	static const uint32_t shape[][4] = {
@@ -217,22 +203,21 @@ static int run(const ginConfig_t *config)
 		{13, 4, 512, 24}, {37, 12, 256, 16}, {2, 2, 1024, 9},
 		{61, 8, 128, 40}, {3, 3, 16, 33},    {64, 8, 512, 20},
 	};
-	const char *given = getenv("SEED");
-	uint64_t seed = given ? strtoull(given, nullptr, 0) : 20261124;
+	uint64_t seed = numberOr("SEED", 20261124);
 	Rank r;
 	rankOpen(r, config);
 	pthread_t thread;
 	hostRank = r.rank;
 	EXPECT(r.device < 0 || !pthread_create(&thread, nullptr, monitor, nullptr));
 	const uint32_t all = roundsOf(r);
-	const double start = seconds();
+	const uint64_t start = nowNs();
 	for (const uint32_t *s : shape) {
 		roundsOfShape(r, shapeOf(r, s[0], s[1], s[2], s[3]), seed, all / 6);
 		seed += all;
 	}
 	if (r.rank == 0)
 		printf("ok: %u rounds, %d ranks, %.1f us each\n", all, r.nRanks,
-		       (seconds() - start) * 1e6 / all);
+		       static_cast<double>(nowNs() - start) / 1e3 / all);
 	fflush(stdout);
 	rankClose(r);
 	return 0;

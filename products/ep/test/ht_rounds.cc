@@ -13,12 +13,6 @@
 
 #include "ht.h"
 
-static uint64_t numberOr(const char *name, uint64_t usual)
-{
-	const char *given = getenv(name);
-	return given && *given ? strtoull(given, nullptr, 0) : usual;
-}
-
 static uint64_t seedOf()
 {
 	return numberOr("SEED", 20261129);

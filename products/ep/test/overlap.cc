@@ -188,9 +188,7 @@ static void refused(Rank &r)
 /* Rank 0's GEMM leaves a word out: its combine ends by the time limit, the others' by rank 0. */
 static void never(Rank &r)
 {
-	const char *patience = getenv("PATIENCE");
-	const uint64_t seconds = patience ? strtoull(patience, nullptr, 0) : 2;
-	ginEp_t ep = epFor(r, roundOf(r, 0, GIN_EP_REDUCE_NONE), seconds);
+	ginEp_t ep = epFor(r, roundOf(r, 0, GIN_EP_REDUCE_NONE), numberOr("PATIENCE", 2));
 	Batch b(r, roundOf(r, 3, GIN_EP_REDUCE_NONE), handleBytes(ep));
 	Words words(b, 0);
 	meet(r);

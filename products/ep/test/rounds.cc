@@ -11,14 +11,7 @@
 
 static uint64_t seedOf()
 {
-	const char *given = getenv("SEED");
-	return given ? strtoull(given, nullptr, 0) : 20261123;
-}
-
-static uint32_t roundsOr(uint32_t usual)
-{
-	const char *given = getenv("ROUNDS");
-	return given ? static_cast<uint32_t>(atoi(given)) : usual;
+	return numberOr("SEED", 20261123);
 }
 
 static Round roundOf(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, uint32_t maxTokens)
@@ -33,9 +26,7 @@ static ginEp_t epFor(Rank &r, const Round &round, bool giveFirst = false, uint32
 	config.topk = round.topk;
 	config.hidden = round.hidden;
 	config.maxTokens = round.maxTokens;
-	const char *patience = getenv("PATIENCE");
-	const uint64_t seconds = patience ? strtoull(patience, nullptr, 0) : r.device < 0 ? 60 : 8;
-	config.timeout = seconds * 1000000000;
+	config.timeout = numberOr("PATIENCE", r.device < 0 ? 60 : 8) * 1000000000;
 	config.firstExpert = giveFirst ? round.first.data() : nullptr;
 	config.maxSms = blocks;
 	return makeEp(r, config);
@@ -187,7 +178,7 @@ static void rowsAlone(Rank &r)
 	Round round = roundOf(r, 12, 4, 2048, 3);
 	round.seed++;
 	ginEp_t ep = epFor(r, round, false, r.device < 0 ? 24 : 0);
-	const uint32_t rounds = roundsOr(24);
+	const uint64_t rounds = numberOr("ROUNDS", 24);
 	for (uint32_t n = 0; n < rounds; n++) {
 		round.seed += 3;			  /* no waitCost */
 		chooseRows(round, n % 6 + n % 6 / 2 * 6); /* 0, 1, 8, 9, 16, 17 */
@@ -394,7 +385,7 @@ static void slow(Rank &r)
 /* Rounds of random size in eps that live for many rounds; odd numbers of each kind. */
 static void randomRounds(Rank &r)
 {
-	const uint32_t rounds = roundsOr(60);
+	const uint64_t rounds = numberOr("ROUNDS", 60);
 	for (uint32_t n = 0; n < rounds;) {
 		const uint64_t seed = seedOf() + n * 1000;
 		Round most =

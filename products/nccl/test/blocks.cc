@@ -6,6 +6,7 @@
  * threads store to the ranks of the domain, and put to the other ranks. MOST is the longest message
  * in bytes.
  */
+#include "numbers.h"
 #include "rig.h"
 
 enum { BLOCKS = 16, HOST_THREADS = 4, GPU_THREADS = 512, LAUNCHES = 3 };
@@ -105,8 +106,7 @@ static void exchange(const Rank &r, Buffer &send, Buffer &receive, const Exchang
 
 static void run(const Rank &r)
 {
-	const char *longest = getenv("MOST");
-	const size_t most = longest ? strtoul(longest, nullptr, 10) : 4096;
+	const size_t most = numberOr("MOST", 4096);
 	const size_t room = most * static_cast<size_t>(r.nRanks);
 	ncclDevCommRequirements want = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
 	want.barrierCount = BLOCKS;

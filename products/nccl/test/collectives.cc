@@ -13,17 +13,6 @@ static int valueOf(int from, int to, size_t i)
 	return from * 1000003 + to * 10007 + static_cast<int>(i % 9973);
 }
 
-static cudaStream_t streamOf(const Rank &r)
-{
-	static thread_local cudaStream_t stream = nullptr;
-#ifdef __CUDACC__
-	if (r.gpu && !stream)
-		EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-#endif
-	(void)r;
-	return stream;
-}
-
 /* Memory with a block of `count` elements for each rank, and a guard after the blocks. */
 struct Blocks {
 	const Rank &r;

@@ -73,21 +73,6 @@ static void *deviceMemory(const Rank &r, size_t bytes)
 	return memory;
 }
 
-/*
- * A stream for each rank: ranks that share a GPU share its null stream, on which one would wait for
- * the other.
- */
-static cudaStream_t streamOf(const Rank &r)
-{
-	static thread_local cudaStream_t stream = nullptr;
-#ifdef __CUDACC__
-	if (r.gpu && !stream)
-		EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-#endif
-	(void)r;
-	return stream;
-}
-
 static void finishStream(const Rank &r)
 {
 #ifdef __CUDACC__

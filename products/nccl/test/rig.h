@@ -196,6 +196,21 @@ struct Device {
 	Device(const Device &) = delete;
 };
 
+/*
+ * A stream for each rank: ranks that share a GPU share its null stream, on which one would wait for
+ * the other.
+ */
+inline cudaStream_t streamOf(const Rank &r)
+{
+	static thread_local cudaStream_t stream = nullptr;
+#ifdef __CUDACC__
+	if (r.gpu && !stream)
+		EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+#endif
+	(void)r;
+	return stream;
+}
+
 /* All ranks: by a small collective. */
 inline void meet(const Rank &r)
 {
