@@ -3,7 +3,8 @@
  * ht_rounds.cc - layout, notify, dispatch and combine of high throughput against the reference
  *
  * ROUNDS=n sets the number of random rounds, SEED=n where they begin; each failure prints its seed.
- * CASE=name,... chooses cases, PATIENCE=n how many seconds a call waits for a rank.
+ * CASE=name,... chooses cases, PATIENCE=n how many seconds a call waits for a rank, REPLAYS=n how
+ * often a graph runs.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -393,6 +394,44 @@ static void tickets(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+#ifdef __CUDACC__
+/* A graph with a whole layer, replayed, with eager calls between: epochs are in device memory. */
+static void graphs(Rank &r)
+{
+	const HtRound round = roundOf(r, 8 * r.nRanks, 4, 1536, 70);
+	ginEp_t ep = epFor(r, round);
+	const auto handle = notified(r, ep, round);
+	HtDispatched rows(*handle, round, 50, true);
+	HtCombined back(*handle, round, 1, true);
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+	dispatched(r, ep, rows);
+	combined(r, ep, back);
+	meet(r);
+	CUDA(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
+	EP_CHECK(ginEpHtNotify(ep, &handle->args, r.stream, nullptr));
+	EP_CHECK(rows.run(ep));
+	EP_CHECK(back.run(ep));
+	CUDA(cudaStreamEndCapture(r.stream, &graph));
+	CUDA(cudaGraphInstantiate(&exec, graph, 0));
+	for (uint64_t replays = numberOr("REPLAYS", 101); replays > 0; replays /= 2) {
+		rows.recvX.poison();
+		back.out.poison();
+		back.outWeights.poison();
+		meet(r);
+		for (uint64_t i = 0; i < replays; i++)
+			CUDA(cudaGraphLaunch(exec, r.stream));
+		finish(r, ep);
+		rows.check();
+		back.check();
+		combined(r, ep, back);
+	}
+	CUDA(cudaGraphExecDestroy(exec));
+	CUDA(cudaGraphDestroy(graph));
+	EP_CHECK(ginEpDestroy(ep));
+}
+#endif
+
 static void randomRounds(Rank &r)
 {
 	const uint32_t rounds = static_cast<uint32_t>(numberOr("ROUNDS", 20));
@@ -434,6 +473,9 @@ static int run(const ginConfig_t *config)
 				     {"pool", inPool},
 				     {"room", room},
 				     {"tickets", tickets},
+#ifdef __CUDACC__
+				     {"graphs", graphs},
+#endif
 				     {"random", randomRounds}};
 	return runCases(config, cases);
 }

@@ -26,6 +26,10 @@
 #define EP_HT_COPIERS 1u
 #endif
 
+/* With bulk copies, movers of rows that are so short that gathering their meta takes longest. */
+#define EP_HT_SHORT_ROW 8192u
+#define EP_HT_SHORT_MOVERS 4u
+
 /* Movers, senders and forwarders of a kernel between domains, of each so many. */
 #define EP_HT_RAIL_MOVERS (GIN_ON_GPU && !GIN_HAS_BULK ? 2u : 1u)
 
@@ -108,13 +112,12 @@ public:
 		if (awaitPlaces()) {
 			const uint32_t team = epTeam(), copiers = call.inPool ? 0 : EP_HT_COPIERS;
 			openOwn();
-			if (team < EP_HT_MOVERS)
+			if (team < movers())
 				move(team);
-			else if (team < EP_HT_MOVERS + copiers)
-				copy(team - EP_HT_MOVERS, copiers);
+			else if (team < movers() + copiers)
+				copy(team - movers(), copiers);
 			else
-				unpack(team - EP_HT_MOVERS - copiers,
-				       epTeams() - EP_HT_MOVERS - copiers);
+				unpack(team - movers() - copiers, epTeams() - movers() - copiers);
 		}
 		if (isLastBlock() && thread() == 0)
 			epWordStore(&plan.state->epoch[0], epoch + 1);
@@ -122,8 +125,14 @@ public:
 
 protected:
 	/* Movers, and rings in shared memory that are as large as theirs. */
-	GIN_FN uint32_t movers() const { return rail ? EP_HT_RAIL_MOVERS : EP_HT_MOVERS; }
-	GIN_FN uint32_t rings() const { return rail ? 3 * EP_HT_RAIL_MOVERS : EP_HT_MOVERS; }
+	GIN_FN uint32_t movers() const
+	{
+		if (rail)
+			return EP_HT_RAIL_MOVERS;
+		return GIN_HAS_BULK && call.rowBytes <= EP_HT_SHORT_ROW ? EP_HT_SHORT_MOVERS
+									: EP_HT_MOVERS;
+	}
+	GIN_FN uint32_t rings() const { return rail ? 3 * EP_HT_RAIL_MOVERS : movers(); }
 
 	/* Rows that this rank itself stores at this rank go straight to recvX. */
 	GIN_FN void openOwn() const
