@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The example of gin_ep_python(7), and products/ep/examples/moe.py where there is torch."""
+"""The example of gin_ep_python(7), and those of products/ep/examples where there is torch."""
 
 import os
 import socket
@@ -112,6 +112,12 @@ class Examples(unittest.TestCase):
         statuses, output = torchrun(os.path.join(ROOT, "products", "ep", "examples", "moe.py"))
         self.assertEqual(statuses, [0, 0], output)
         self.assertEqual(output.count("largest error"), 2, output)
+
+    @unittest.skipUnless(torch, "there is no torch")
+    def test_train(self):
+        statuses, output = torchrun(os.path.join(ROOT, "products", "ep", "examples", "train.py"))
+        self.assertEqual(statuses, [0, 0], output)
+        self.assertEqual(output.count("as on one rank: True"), 2, output)
 
     def leave(self, *words):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as program:
