@@ -204,8 +204,8 @@ class Signatures(unittest.TestCase):
         self.assertIs(deep_ep.utils.EventHandle, deep_ep.EventHandle)
         self.assertIs(deep_ep.utils.EventOverlap, deep_ep.EventOverlap)
         self.assertEqual(deep_ep.Buffer.num_sms, 20)
-        with self.assertRaisesRegex(AttributeError, "'ElasticBuffer', which is of DeepEP V2: use Buffer"):
-            deep_ep.ElasticBuffer
+        with self.assertRaisesRegex(AttributeError, "'HybridEPBuffer', which is of DeepEP's branch hybrid-ep: use Buffer"):
+            deep_ep.HybridEPBuffer
 
 
 class Alias(unittest.TestCase):

@@ -4,7 +4,7 @@
 import functools
 import inspect
 
-OTHER_BUFFERS = {"ElasticBuffer": "of DeepEP V2", "HybridEPBuffer": "of DeepEP's branch hybrid-ep"}
+OTHER_BUFFERS = {"HybridEPBuffer": "of DeepEP's branch hybrid-ep"}
 
 
 def absent(owner, name):

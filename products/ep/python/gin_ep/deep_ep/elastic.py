@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""ElasticBuffer and EPHandle: DeepEP V2's names for high throughput, in the compact layout."""
+
+import functools
+
+import torch
+
+from ._arguments import NamesAbsent, absent, names_unknown_keywords, require
+from .buffer import Buffer
+from .config import Config
+from .utils import EventHandle, EventOverlap
+
+_ALIGNMENT = 2 << 20  # of get_buffer_size_hint()
+
+
+def _overlap(event):
+    """An event as Buffer takes it."""
+    return EventOverlap(event) if isinstance(event, EventHandle) else event
+
+
+def _column_major(scales):
+    """A copy whose columns are contiguous and begin at multiples of 16 bytes."""
+    rows, columns = scales.shape
+    each = 16 // scales.element_size()
+    made = torch.empty_strided(
+        (rows, columns), (1, -(-rows // each) * each), dtype=scales.dtype, device=scales.device
+    )
+    return made.copy_(scales)
+
+
+class EPHandle:
+    """What dispatch() gives: for combine(), and for dispatches of other rows to the same ranks.
+
+    The fields of DeepEP V2's handle whose meaning exists here. Tensors that need a computation are made at their
+    first use.
+    """
+
+    do_expand = False
+
+    def __init__(self, rank, v1, **fields):
+        self._rank, self._v1 = rank, v1
+        self.__dict__.update(fields)
+
+    def __getattr__(self, name):
+        raise absent("EPHandle", name)
+
+    @property
+    def psum_num_recv_tokens_per_scaleup_rank(self):
+        """[ranks] int32: rows of the sources up to each."""
+        return self._v1[0][:, self._rank]
+
+    @functools.cached_property
+    def psum_num_recv_tokens_per_expert(self):
+        """[own experts] int32: items of the own experts up to each, which are rounded up to expert_alignment."""
+        return self._counts[1:].cumsum(0, dtype=torch.int32)
+
+    @functools.cached_property
+    def recv_src_metadata(self):
+        """[rows, 1] int32: rank * num_max_tokens_per_rank + token of each row."""
+        tokens = self._v1[3]
+        rows = torch.arange(tokens.shape[0], dtype=torch.int32, device=tokens.device)
+        ends = self.psum_num_recv_tokens_per_scaleup_rank.contiguous()
+        source = torch.bucketize(rows, ends, right=True, out_int32=True)
+        return (source * self.num_max_tokens_per_rank + tokens)[:, None]
+
+
+class ElasticBuffer(metaclass=NamesAbsent):
+    """DeepEP V2's ElasticBuffer, for dispatch and combine with do_expand=False. Collective.
+
+    group is a torch.distributed process group or a gin_ep.Communicator. Memory is taken at need: of the shape only
+    num_max_tokens_per_rank has a meaning, as dispatch()'s default. device="none" uses host threads and tensors on the
+    CPU. Arguments about queue pairs, hybrid mode and service levels have no effect: libgin chooses routes. Rows are
+    always in the order of source rank and token, so `deterministic` holds.
+    """
+
+    @names_unknown_keywords
+    def __init__(
+        self,
+        group,
+        num_bytes=None,
+        num_cpu_bytes=0,
+        num_max_tokens_per_rank=0,
+        hidden=0,
+        num_topk=0,
+        use_fp8_dispatch=False,
+        deterministic=False,
+        allow_hybrid_mode=True,
+        allow_multiple_reduction=True,
+        prefer_overlap_with_compute=True,
+        sl_idx=3,
+        num_allocated_qps=0,
+        num_cpu_timeout_secs=300,
+        num_gpu_timeout_secs=100,
+        explicitly_destroy=False,
+        device=None,
+    ):
+        require(num_cpu_bytes == 0, "num_cpu_bytes is for Engram, which gin_ep.deep_ep does not have")
+        if num_bytes is None:
+            num_bytes = self.get_buffer_size_hint(group, num_max_tokens_per_rank, hidden, num_topk, use_fp8_dispatch)
+        self._buffer = Buffer(group, num_bytes, 0, explicitly_destroy=explicitly_destroy, device=device)
+        self.communicator, self.group = self._buffer.communicator, group
+        self.num_bytes, self.num_max_tokens_per_rank = num_bytes, num_max_tokens_per_rank
+        self.deterministic = deterministic
+        self.allow_hybrid_mode, self.allow_multiple_reduction = allow_hybrid_mode, allow_multiple_reduction
+        self.prefer_overlap_with_compute = prefer_overlap_with_compute
+        self.num_allocated_qps = num_allocated_qps or 1
+        self.rank_idx, self.num_ranks = self.communicator.rank, self.communicator.size
+        self.num_scaleout_ranks, self.num_scaleup_ranks = self.get_logical_domain_size()
+        self.scaleout_rank_idx, self.scaleup_rank_idx = divmod(self.rank_idx, self.num_scaleup_ranks)
+
+    def __getattr__(self, name):
+        raise absent("ElasticBuffer", name)
+
+    def destroy(self):
+        """Collective. Only with explicitly_destroy=True; else the end of the process does it."""
+        self._buffer.destroy()
+
+    @staticmethod
+    def get_buffer_size_hint(
+        group,
+        num_max_tokens_per_rank,
+        hidden,
+        num_topk=0,
+        use_fp8_dispatch=False,
+        allow_hybrid_mode=True,
+        allow_multiple_reduction=True,
+    ):
+        """The bytes of the most rows that a rank can receive; a pool takes less until so many come."""
+        ranks = group.size if isinstance(group.size, int) else group.size()
+        return -(-num_max_tokens_per_rank * ranks * hidden * 2 // _ALIGNMENT) * _ALIGNMENT
+
+    capture = staticmethod(EventHandle)
+
+    def get_comm_stream(self):
+        return self._buffer.get_comm_stream()
+
+    def get_logical_domain_size(self):
+        """(1, all ranks): psum_num_recv_tokens_per_scaleup_rank of a handle counts all of them."""
+        return 1, self.communicator.size
+
+    def get_theoretical_num_sms(self, num_experts, num_topk, *_, **__):
+        return Buffer.num_sms
+
+    def get_theoretical_num_qps(self, num_sms):
+        return 1
+
+    def barrier(self, use_comm_stream=True, with_cpu_sync=False, sequential=True):
+        """Waits for this rank's GPU, then for all ranks: always on the CPU."""
+        if self._buffer._device.type == "cuda":
+            torch.cuda.synchronize(self._buffer._device)
+        self.communicator.barrier()
+
+    def _config(self, num_sms):
+        return Config(num_sms or Buffer.num_sms)
+
+    @names_unknown_keywords
+    def dispatch(
+        self,
+        x,
+        topk_idx=None,
+        topk_weights=None,
+        cumulative_local_expert_recv_stats=None,
+        num_experts=None,
+        num_max_tokens_per_rank=None,
+        expert_alignment=None,
+        num_sms=0,
+        num_qps=0,
+        previous_event=None,
+        previous_event_before_epilogue=None,
+        async_with_compute_stream=False,
+        allocate_on_comm_stream=False,
+        handle=None,
+        do_handle_copy=True,
+        do_cpu_sync=None,
+        do_expand=False,
+        do_zero_padding=False,
+        use_tma_aligned_col_major_sf=False,
+    ):
+        """(recv_x, recv_topk_idx, recv_topk_weights, handle, event).
+
+        Rows are ordered by source rank and token. Without do_cpu_sync tensors have room for num_max_tokens_per_rank
+        tokens of each rank, and indices beyond the rows are -1. With a handle rows go where the handle's went.
+        """
+        if do_expand or do_zero_padding:
+            raise NotImplementedError("do_expand: rows for each expert are absent, use do_expand=False")
+        after = {"previous_event": _overlap(previous_event), "async_finish": async_with_compute_stream}
+        after["allocate_on_comm_stream"] = bool(
+            allocate_on_comm_stream and previous_event is not None and async_with_compute_stream
+        )
+        if previous_event_before_epilogue is not None:
+            previous_event_before_epilogue.current_stream_wait()
+        if handle is None:
+            made = self._first(
+                x, topk_idx, topk_weights, num_experts, num_max_tokens_per_rank, expert_alignment or 1,
+                do_cpu_sync is None or do_cpu_sync, do_handle_copy, self._config(num_sms), after,
+            )  # fmt: skip
+        else:
+            require(topk_idx is None and not do_cpu_sync, "with a handle: no topk_idx, no do_cpu_sync")
+            recv_x, *_, event = self._buffer.dispatch(x, handle=handle._v1, config=self._config(num_sms), **after)
+            made = recv_x, handle._recv_topk_idx, None, handle, event
+        recv_x, recv_topk_idx, recv_topk_weights, handle, event = made
+        if cumulative_local_expert_recv_stats is not None:
+            self._count(cumulative_local_expert_recv_stats, recv_topk_idx, event)
+        if use_tma_aligned_col_major_sf and isinstance(recv_x, tuple):
+            self._wait(event)
+            recv_x = recv_x[0], _column_major(recv_x[1])
+        return recv_x, recv_topk_idx, recv_topk_weights, handle, event
+
+    def _first(self, x, topk_idx, topk_weights, num_experts, most, alignment, counted, copies, config, after):
+        """A dispatch without a handle."""
+        require(topk_idx is not None and num_experts, "dispatch needs topk_idx and num_experts, or a handle")
+        most = most or self.num_max_tokens_per_rank
+        tokens = topk_idx.shape[0]
+        require(tokens <= most, f"x has {tokens} tokens, num_max_tokens_per_rank is {most}")
+        weights = topk_weights
+        if weights is None:
+            weights = torch.zeros(topk_idx.shape, dtype=torch.float32, device=topk_idx.device)
+        per_rank, _, per_expert, in_rank, _ = self._buffer.get_dispatch_layout(
+            topk_idx, num_experts, previous_event=after["previous_event"]
+        )
+        recv_x, recv_topk_idx, recv_weights, items, v1, event = self._buffer.dispatch(
+            x,
+            num_tokens_per_rank=per_rank,
+            is_token_in_rank=in_rank,
+            num_tokens_per_expert=per_expert,
+            topk_idx=topk_idx,
+            topk_weights=weights,
+            expert_alignment=alignment,
+            num_worst_tokens=0 if counted else most * self.num_ranks,
+            config=config,
+            **after,
+        )
+        handle = EPHandle(
+            self.rank_idx,
+            v1,
+            num_experts=num_experts,
+            expert_alignment=alignment,
+            num_max_tokens_per_rank=most,
+            num_sms=config.num_sms,
+            topk_idx=topk_idx.clone() if copies else topk_idx,
+            num_recv_tokens=recv_topk_idx.shape[0],
+            num_recv_tokens_per_expert_list=items,
+            num_unaligned_recv_tokens_per_expert=None,
+            _recv_topk_idx=recv_topk_idx,
+            _counts=v1[0]._gin_ep_ht[0].counts,
+        )
+        return recv_x, recv_topk_idx, None if topk_weights is None else recv_weights, handle, event
+
+    @staticmethod
+    def _wait(event):
+        if event.event is not None:
+            event.current_stream_wait()
+
+    def _count(self, stats, recv_topk_idx, event):
+        """Adds the items of each own expert."""
+        self._wait(event)
+        index = (recv_topk_idx + 1).flatten().long()
+        items = torch.zeros(stats.numel() + 1, dtype=stats.dtype, device=stats.device)
+        items.scatter_add_(0, index, torch.ones_like(index, dtype=stats.dtype))
+        stats += items[1:]
+
+    @names_unknown_keywords
+    def combine(
+        self,
+        x,
+        handle,
+        topk_weights=None,
+        bias=None,
+        num_sms=0,
+        num_qps=0,
+        previous_event=None,
+        previous_event_before_epilogue=None,
+        async_with_compute_stream=False,
+        allocate_on_comm_stream=False,
+    ):
+        """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, ranks ascending, in f32."""
+        if previous_event_before_epilogue is not None:
+            previous_event_before_epilogue.current_stream_wait()
+        is_async = async_with_compute_stream
+        return self._buffer.combine(
+            x,
+            handle._v1,
+            topk_weights=topk_weights,
+            bias=bias,
+            config=self._config(num_sms or handle.num_sms),
+            previous_event=_overlap(previous_event),
+            async_finish=is_async,
+            allocate_on_comm_stream=bool(allocate_on_comm_stream and previous_event is not None and is_async),
+        )
