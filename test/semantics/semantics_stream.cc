@@ -242,7 +242,7 @@ struct Replay {
 		cudaGraph_t graph;
 		if (s.rank.device < 0)
 			return;
-		CUDA(cudaStreamBeginCapture(s.rank.stream, cudaStreamCaptureModeGlobal));
+		CUDA(cudaStreamBeginCapture(s.rank.stream, cudaStreamCaptureModeThreadLocal));
 		enqueue();
 		CUDA(cudaStreamEndCapture(s.rank.stream, &graph));
 		CUDA(cudaGraphInstantiate(&exec, graph, 0));
