@@ -201,7 +201,6 @@ static void *takePort(void *arg)
 static void portIsTaken(struct member *m)
 {
 	static pthread_t thread;
-	uint16_t port = m->team->ranks[1].port; /* a copy: other ranks read the table */
 
 	EXPECT_SUCCESS(m->opened);
 	controlRanksKnown(&m->control);
@@ -210,7 +209,7 @@ static void portIsTaken(struct member *m)
 		pthread_mutex_lock(&m->control.lock);
 		m->control.closing = 1; /* its thread serves nobody, and tells nobody */
 		pthread_mutex_unlock(&m->control.lock);
-		taker.listener = socketListen(NULL, &port);
+		taker.listener = dup(m->control.listener); /* rank 1's end closes the other */
 		EXPECT(taker.listener >= 0);
 		EXPECT(!pthread_create(&thread, NULL, takePort, NULL));
 	}
@@ -221,6 +220,11 @@ static void portIsTaken(struct member *m)
 	}
 	for (int r = 0; r < 2 && m->rank > 1; r++)
 		teamExpectFailure(m, r, ginErrorPeer);
+	if (m->rank > 1) { /* the limit has ended the wait, not a silence that lasts longer */
+		pthread_mutex_lock(&m->control.lock);
+		EXPECT(!(m->control.gone[1] & controlSilent));
+		pthread_mutex_unlock(&m->control.lock);
+	}
 	teamMeet(m);
 	EXPECT(m->rank <= 1 || failuresOf(m) == 2);
 	if (m->rank == 1) {
