@@ -343,6 +343,8 @@ static ncclResult_t openCollectives(ncclComm_t comm)
 		result = openDriver(comm, c);
 	if (result == ncclSuccess)
 		result = ncclFromGin(ginCommSplit(comm->gin, 0, comm->rank, &c->side));
+	else
+		ncclCollectiveMissed(comm);
 	if (result != ncclSuccess) {
 		if (c)
 			freeCollectives(comm, c);
@@ -354,6 +356,7 @@ static ncclResult_t openCollectives(ncclComm_t comm)
 	setCollectives(comm, c);
 	if (!pthread_create(&c->thread, NULL, threadMain, comm))
 		return ncclSuccess;
+	ncclCollectiveMissed(comm);
 	setCollectives(comm, NULL);
 	ginCommDestroy(c->side);
 	freeCollectives(comm, c);
@@ -366,6 +369,15 @@ void ncclCollectivesAbort(ncclComm_t comm)
 	if (comm->collectives)
 		ginCommAbort(comm->collectives->side);
 	pthread_mutex_unlock(&comm->lock);
+}
+
+/* A wrong call fails on all ranks: it ends calls of the others that open their collectives, too. */
+void ncclCollectiveMissed(ncclComm_t comm)
+{
+	if (comm->collectives)
+		ncclCollectivesAbort(comm);
+	else
+		ginCommAllgather(comm->gin, NULL, NULL, 1);
 }
 
 /* GIN_TIMEOUT */
@@ -511,6 +523,7 @@ static ncclResult_t enqueueJob(ncclComm_t comm, struct job *j, const void *send,
 	}
 	if (error) {
 		freeJob(j);
+		ncclCollectiveMissed(comm);
 		return ncclFail(ncclUnhandledCudaError, "a collective: CUDA driver error %d",
 				error);
 	}
@@ -548,12 +561,18 @@ static ncclResult_t runOnStream(const struct collectiveArgs *a)
 
 	if (!comm->collectives)
 		result = openCollectives(comm);
-	if (result == ncclSuccess)
-		result = growStaging(comm, comm->collectives, a->job.bytes + outBytes);
-	struct job *j = result == ncclSuccess ? malloc(sizeof(*j)) : NULL;
-	if (!j) {
+	if (result != ncclSuccess) {
 		ncclPairsFree(a->job.pairs);
-		return result == ncclSuccess ? ncclFail(ncclSystemError, "no memory") : result;
+		return result;
+	}
+	struct job *j = malloc(sizeof(*j));
+	result = j ? growStaging(comm, comm->collectives, a->job.bytes + outBytes)
+		   : ncclFail(ncclSystemError, "no memory");
+	if (result != ncclSuccess) {
+		free(j);
+		ncclPairsFree(a->job.pairs);
+		ncclCollectiveMissed(comm);
+		return result;
 	}
 	*j = a->job;
 	return enqueueJob(comm, j, a->send, a->receive, outBytes, a->stream);

@@ -5,12 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call that is kept for later. Its arguments follow. */
+/* The calls of one key in a group. */
+struct groupThread {
+	struct groupCall *calls; /* of all keys */
+	const void *key;
+	pthread_t thread;
+	int started;
+	ncclResult_t result;
+	char sentence[512];
+	struct groupThread *next;
+};
+
+/*
+ * A call that is kept for later. Its arguments follow. It has room for the thread of its key: the
+ * end of a group allocates nothing, because other ranks already wait for its calls.
+ */
 struct groupCall {
 	struct groupCall *next;
 	const void *key;
 	ncclResult_t (*run)(void *args);
 	ncclResult_t (*last)(const void *key, ncclResult_t result); /* NULL: none */
+	struct groupThread thread;
 	max_align_t args[];
 };
 
@@ -18,16 +33,6 @@ struct groupCall {
 struct group {
 	int depth;
 	struct groupCall *first, **last;
-};
-
-/* The calls of one key in a group. */
-struct groupThread {
-	struct groupCall *calls;
-	const void *key;
-	pthread_t thread;
-	int started;
-	ncclResult_t result;
-	char sentence[512];
 };
 
 static _Thread_local struct group group;
@@ -93,55 +98,47 @@ static void *threadMain(void *arg)
 	return NULL;
 }
 
-/* Fills in the keys in their order; returns their number. */
-static int findKeys(struct groupCall *calls, struct groupThread *threads)
+/* The keys in their order: a list of the threads of their first calls. */
+static struct groupThread *findKeys(struct groupCall *calls)
 {
-	int count = 0;
+	struct groupThread *first = NULL;
 
 	for (struct groupCall *c = calls; c; c = c->next) {
-		int k = 0;
-		while (k < count && threads[k].key != c->key)
-			k++;
-		if (k == count)
-			threads[count++] = (struct groupThread){.calls = calls, .key = c->key};
+		struct groupThread **at = &first;
+		while (*at && (*at)->key != c->key)
+			at = &(*at)->next;
+		if (*at)
+			continue;
+		c->thread = (struct groupThread){.calls = calls, .key = c->key};
+		*at = &c->thread;
 	}
-	return count;
+	return first;
+}
+
+static void finishThread(struct groupThread *t, ncclResult_t *result)
+{
+	if (t->started)
+		pthread_join(t->thread, NULL);
+	if (t->result == ncclSuccess || *result != ncclSuccess)
+		return;
+	*result = t->result;
+	if (t->sentence[0])
+		ncclSetSentence(t->sentence);
 }
 
 /* Ranks of one process meet in collective calls: each key has a thread. */
-static ncclResult_t runThreads(struct groupThread *threads, int count)
+static ncclResult_t runThreads(struct groupThread *first)
 {
 	ncclResult_t result = ncclSuccess;
 
-	for (int k = 1; k < count; k++)
-		threads[k].started =
-			!pthread_create(&threads[k].thread, NULL, threadMain, &threads[k]);
-	threadMain(&threads[0]);
-	for (int k = 0; k < count; k++) {
-		if (threads[k].started)
-			pthread_join(threads[k].thread, NULL);
-		else if (k)
-			threads[k].result = ncclFail(ncclSystemError, "no thread for a group");
-		if (threads[k].result != ncclSuccess && result == ncclSuccess) {
-			result = threads[k].result;
-			if (threads[k].sentence[0])
-				ncclSetSentence(threads[k].sentence);
-		}
+	for (struct groupThread *t = first->next; t; t = t->next) {
+		t->started = !pthread_create(&t->thread, NULL, threadMain, t);
+		if (!t->started)
+			t->result = ncclFail(ncclSystemError, "no thread for a group");
 	}
-	return result;
-}
-
-static ncclResult_t runGroup(struct groupCall *calls)
-{
-	int count = 0;
-
-	for (struct groupCall *c = calls; c; c = c->next)
-		count++;
-	struct groupThread *threads = calloc((size_t)count, sizeof(*threads));
-	if (!threads)
-		return ncclFail(ncclSystemError, "no memory for a group");
-	ncclResult_t result = runThreads(threads, findKeys(calls, threads));
-	free(threads);
+	threadMain(first);
+	for (struct groupThread *t = first; t; t = t->next)
+		finishThread(t, &result);
 	return result;
 }
 
@@ -161,7 +158,7 @@ ncclResult_t ncclGroupEnd(void)
 	if (--group.depth || !calls)
 		return ncclSuccess;
 	group.first = NULL;
-	result = runGroup(calls);
+	result = runThreads(findKeys(calls));
 	while (calls) {
 		struct groupCall *next = calls->next;
 		free(calls);

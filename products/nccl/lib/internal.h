@@ -151,6 +151,9 @@ ncclResult_t ncclConnectionsReport(ncclComm_t comm);
 ncclResult_t ncclCollectivesClose(ncclComm_t comm);
 void ncclCollectivesAbort(ncclComm_t comm);
 
+/* This rank does not take part in a collective that the others may have begun: it fails there. */
+void ncclCollectiveMissed(ncclComm_t comm);
+
 /*
  * rma.c. Open is collective, at the beginning of a communicator: where some rank cannot put
  * operations on streams, there is no host RMA. Close is collective. Report gives the result of the

@@ -362,6 +362,7 @@ static ncclResult_t finish(const void *key, ncclResult_t soFar)
 	comm->pairs = NULL;
 	if (soFar == ncclSuccess)
 		return ncclPairsRun(comm, p);
+	ncclCollectiveMissed(comm);
 	ncclPairsFree(p);
 	return soFar;
 }

@@ -329,6 +329,35 @@ static void absent()
 	twoRanks(absentRank);
 }
 
+/* The driver refuses rank 1's copy: rank 0 does not wait for its job. */
+static void refusedRank(const ncclUniqueId &id, int rank)
+{
+	ncclComm_t comm = newComm(id, rank, 2);
+	void *stream = newStream();
+	Gather first(comm, stream, 3);
+
+	fakeDrain(stream);
+	EXPECT(first.isRight(3));
+	if (rank == 0) {
+		Gather second(comm, stream, 4);
+		fakeDrain(stream);
+		waitForFailure(comm);
+	} else {
+		std::vector<int> all(2);
+		fakeRefuse(stream);
+		EXPECT_FAILS(ncclAllGather(&rank, all.data(), 1, ncclInt32, comm,
+					   static_cast<cudaStream_t>(stream)),
+			     ncclUnhandledCudaError, "CUDA driver error 1");
+	}
+	CHECK(ncclCommDestroy(comm));
+	cuStreamDestroy_v2(stream);
+}
+
+static void refused()
+{
+	twoRanks(refusedRank);
+}
+
 static void broken()
 {
 	ncclComm_t comm = aloneComm();
@@ -349,7 +378,7 @@ static const struct {
 	{"contexts", contexts, "600"}, {"roots", roots, "600"},	    {"late", late, "600"},
 	{"stuck", stuck, "1"},	       {"aborted", aborted, "600"}, {"revoked", revoked, "600"},
 	{"absent", absent, "600"},     {"broken", broken, "600"},   {"pairs", pairs, "600"},
-	{"unequal", unequal, "600"},
+	{"unequal", unequal, "600"},   {"refused", refused, "600"},
 };
 
 int main(int argc, char **argv)

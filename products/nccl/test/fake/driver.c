@@ -31,7 +31,7 @@ struct op {
 struct stream {
 	pthread_t thread;
 	struct op *first, **end;
-	int isEnding;
+	int isEnding, isRefusing;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
@@ -283,6 +283,8 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 
 int cuMemcpyAsync(cuAddress to, cuAddress from, size_t bytes, void *stream)
 {
+	if (((struct stream *)stream)->isRefusing)
+		return 1;
 	return enqueue(stream, (struct op){.kind = opCopy, .to = to, .from = from, .bytes = bytes});
 }
 
@@ -290,6 +292,11 @@ int cuMemsetD8Async(cuAddress to, unsigned char value, size_t bytes, void *strea
 {
 	return enqueue(stream,
 		       (struct op){.kind = opFill, .to = to, .value = value, .bytes = bytes});
+}
+
+void fakeRefuse(void *stream)
+{
+	((struct stream *)stream)->isRefusing = 1;
 }
 
 void fakeGate(void *stream)

@@ -21,6 +21,9 @@ extern "C" {
 int cuStreamCreate(void **stream, unsigned flags);
 int cuStreamDestroy_v2(void *stream);
 
+/* The driver refuses later copies on the stream, by the thread that uses the stream. */
+void fakeRefuse(void *stream);
+
 /* Later work on the stream waits for fakeOpen(). */
 void fakeGate(void *stream);
 void fakeOpen(void);
