@@ -451,6 +451,8 @@ ginResult_t ginEpHtGrow(ginEp_t ep, uint32_t rows)
 
 	if (!ep || ep->config.modes != GIN_EP_HT)
 		return epFail(ginErrorInvalidArgument, "ep is NULL, or not of GIN_EP_HT");
+	if (ep->ht.domains > 1)
+		epFlush(ep); /* before another rank's window goes: all meet in agree() */
 	if (rows <= ep->ht.rows)
 		hello.result = (int32_t)epFail(ginErrorInvalidArgument,
 					       "rows is %u, the pool has %u", rows, ep->ht.rows);
