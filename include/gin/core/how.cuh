@@ -21,7 +21,11 @@ enum {
 	GIN_HOW_STRONG = 9,   /* its signal is strong */
 	GIN_HOW_AT = 10,      /* its signal is a word of a window */
 	GIN_HOW_CALL = 11,    /* 4 bits, enum ginCall, of the error record; 0: leave none */
-	GIN_HOW_AGAIN = 15    /* a retry: the ring was full */
+	GIN_HOW_AGAIN = 15,   /* proxy: a retry, because the ring was full */
+	GIN_HOW_COUNTS = 16,  /* gdaki: a put that raises a counter */
+	GIN_HOW_SYSTEM = 17,  /* gdaki: the source has yet to be released to the system */
+	GIN_HOW_PART = 18,    /* gdaki: more posts of the message follow: a NOP, no signal */
+	GIN_HOW_CONTEXT = 20  /* gdaki: the context, for the error record */
 };
 
 GIN_FN uint32_t ginHow(uint32_t call, ginSharing sharing, const ginSignalOp &op,

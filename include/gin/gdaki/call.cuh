@@ -125,12 +125,6 @@ GIN_FN struct ginGdakiFrom ginGdakiSource(uint32_t how, uint64_t source, uint64_
 	return ginGdakiHere(reinterpret_cast<const struct ginWindowTable *>(source), off, how);
 }
 
-/* `what` of a put. */
-GIN_FN uint32_t ginGdakiPutWhat(uint32_t how, bool counts)
-{
-	return ginWorkWhat(ginOpPut, 0, 1, how) | static_cast<uint32_t>(counts) << GIN_WORK_COUNTS;
-}
-
 /* The bytes of a message that the next post moves. */
 GIN_FN uint32_t ginGdakiPart(uint64_t bytes)
 {
@@ -158,21 +152,19 @@ template <uint32_t shape> struct ginGdakiPutNow {
 				    struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		constexpr bool known = GIN_SHAPES & GIN_SHAPE_COUNTS;
-		const bool counts = known ? (shape & GIN_SHAPE_COUNTS) != 0 : counters != nullptr;
 
-		return ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpPut, 0)>(
-			queue, peer, ginHowSharing(how), ginGdakiPutWhat(how, counts), held,
-			[&](struct ginWork &p) {
+		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(ginOpPut, 0)>(
+			queue, peer, how, held, [&](struct ginWork &p) {
 				const bool last = bytes <= GIN_MLX5_MESSAGE_BYTES;
 				struct ginGdakiFrom from = ginGdakiSource(how, source, sourceOff);
 				ginGdakiTarget(p, how, there, off);
 				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 				ginWorkSetMessage(p, from.address, from.key, ginGdakiPart(bytes),
-						  counts ? counters : nullptr,
+						  ginHowHas(how, GIN_HOW_COUNTS) ? counters
+										 : nullptr,
 						  last ? counter : UINT32_MAX);
 				return ginWorkRelease(how, from.scope) |
-				       static_cast<uint32_t>(!last) << GIN_WORK_PART;
+				       static_cast<uint32_t>(!last) << GIN_HOW_PART;
 			});
 	}
 };
@@ -209,16 +201,17 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       uint32_t counter, uint64_t timeout, uint64_t from,
 			       const Where &where)
 {
-	const uint32_t shape = ginShapeOf(how, counts), what = ginGdakiPutWhat(how, counts);
+	how |= static_cast<uint32_t>(counts) << GIN_HOW_COUNTS;
+	const uint32_t each = ginWorkWqebbs(ginWorkKind(ginOpPut, 0), how);
 
 	for (uint32_t part = 0;; part++) {
 		uint64_t end = ginWorkPost(
-			dc, queue, peer, ginWorkHow(ginUnshared(context), how), what, id, timeout,
+			dc, queue, peer, ginWorkHow(ginUnshared(context), how), each, id, timeout,
 			from, [&](ginCold<struct ginWorkHeld> held) {
 				const uint64_t moved = ginGdakiMoved(ginUnshared(part));
 				const struct ginGdakiPutWhere w = where();
 				return ginWithShape<Shape, called, ginGdakiPutNow>(
-					shape, queue, peer, how, w.there, w.off + moved, w.source,
+					how, queue, peer, how, w.there, w.off + moved, w.source,
 					w.sourceOff + moved, bytes - moved, w.raiseAt, w.raiseOff,
 					add, w.counters, counter, held);
 			});
@@ -229,11 +222,6 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 }
 
 /* A value of up to 32 bytes, as four words. */
-template <uint32_t bytes> GIN_FN constexpr uint32_t ginGdakiValueWhat(uint32_t how)
-{
-	return ginWorkWhat(ginOpPutValue, bytes, bytes > GIN_MLX5_INLINE_BYTES ? 2 : 1, how);
-}
-
 template <uint32_t bytes> struct ginGdakiPutValueNow {
 	template <uint32_t shape> struct shaped {
 		GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
@@ -244,9 +232,9 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpPutValue, bytes)>(
-				queue, peer, ginHowSharing(how), ginGdakiValueWhat<bytes>(how),
-				held, [&](struct ginWork &p) {
+			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0,
+					  ginWorkKind(ginOpPutValue, bytes)>(
+				queue, peer, how, held, [&](struct ginWork &p) {
 					ginGdakiTarget(p, how, there, off);
 					ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 					p.data[0] = v0, p.data[1] = v1, p.data[2] = v2,
@@ -267,34 +255,27 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 {
 	return ginWorkResult(ginWorkPost(
 		dc, queue, peer, ginWorkHow(ginUnshared(context), how),
-		ginGdakiValueWhat<bytes>(how), id, timeout, from,
+		ginWorkWqebbs(ginWorkKind(ginOpPutValue, bytes), how), id, timeout, from,
 		[&](ginCold<struct ginWorkHeld> held) {
 			const struct ginGdakiPutWhere w = where();
 			return ginWithShape<Shape, called,
 					    ginGdakiPutValueNow<bytes>::template shaped>(
-				ginShapeOf(how, false), queue, peer, how, w.there, w.off, v0, v1,
-				v2, v3, w.raiseAt, w.raiseOff, add, held);
+				how, queue, peer, how, w.there, w.off, v0, v1, v2, v3, w.raiseAt,
+				w.raiseOff, add, held);
 		}));
 }
 
 /* `required` of `how` is the scope to which earlier writes must be released. */
-GIN_FN uint32_t ginGdakiSignalWhat(uint32_t how)
-{
-	return (ginWorkWhat(ginOpSignal, 0, 0, how) & ~(1u << GIN_WORK_AGGREGATE)) |
-	       ginWorkRelease(how, ginScopeThread);
-}
-
 template <uint32_t shape> struct ginGdakiSignalNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *raiseAt,
 				    uint64_t raiseOff, uint64_t add, struct ginWorkHeld held)
 	{
-		how = ginShapedHow<shape>(how) | 1u << GIN_HOW_RAISES;
-		return ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpSignal, 0)>(
-			queue, peer, ginHowSharing(how), ginGdakiSignalWhat(how), held,
-			[&](struct ginWork &p) {
+		how = ginShapedHow<shape>(how);
+		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(ginOpSignal, 0)>(
+			queue, peer, how, held, [&](struct ginWork &p) {
 				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
-				return 0u;
+				return ginWorkRelease(how, ginScopeThread);
 			});
 	}
 };
@@ -305,12 +286,12 @@ GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *que
 				  uint32_t id, const struct ginWindowPeer *raiseAt,
 				  uint64_t raiseOff, uint64_t add, uint64_t timeout, uint64_t from)
 {
+	how |= 1u << GIN_HOW_RAISES;
 	return ginWorkResult(ginWorkPost(
-		dc, queue, peer, ginWorkHow(context, how), ginGdakiSignalWhat(how), id, timeout,
-		from, [&](ginCold<struct ginWorkHeld> held) {
+		dc, queue, peer, ginWorkHow(context, how), 1, id, timeout, from,
+		[&](ginCold<struct ginWorkHeld> held) {
 			return ginWithShape<ginSignalShape<Shape>, called, ginGdakiSignalNow>(
-				ginShapeOf(how, false), queue, peer, how, raiseAt, raiseOff, add,
-				held);
+				how, queue, peer, how, raiseAt, raiseOff, add, held);
 		}));
 }
 

@@ -24,11 +24,6 @@
 #include "call.cuh"
 #include "../core/results.cuh"
 
-GIN_FN uint32_t ginGdakiGetWhat(uint32_t how)
-{
-	return ginWorkWhat(ginOpGet, 0, 1, how);
-}
-
 /* Posts up to 1 GiB of a get. */
 template <uint32_t shape> struct ginGdakiGetNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
@@ -37,9 +32,8 @@ template <uint32_t shape> struct ginGdakiGetNow {
 				    uint64_t bytes, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		uint64_t end = ginWorkNow<ginShapeAlone(shape), ginWorkKind(ginOpGet, 0)>(
-			queue, peer, ginHowSharing(how), ginGdakiGetWhat(how), held,
-			[&](struct ginWork &p) {
+		uint64_t end = ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(ginOpGet, 0)>(
+			queue, peer, how, held, [&](struct ginWork &p) {
 				struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
 				ginGdakiTarget(p, how, there, off);
 				ginWorkSetMessage(p, to.address, to.key, ginGdakiPart(bytes),
@@ -62,12 +56,12 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 	uint64_t end = GIN_WORK_FULL;
 
 	for (;;) {
-		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), ginGdakiGetWhat(how),
-				  UINT32_MAX, timeout, from, [&](ginCold<struct ginWorkHeld> held) {
+		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), 1, UINT32_MAX, timeout,
+				  from, [&](ginCold<struct ginWorkHeld> held) {
 					  return ginWithShape<ginActionShape<GinNone>, called,
-							      ginGdakiGetNow>(
-						  ginShapeOf(how, false), queue, peer, how, there,
-						  off, here, hereOff, bytes, held);
+							      ginGdakiGetNow>(how, queue, peer, how,
+									      there, off, here,
+									      hereOff, bytes, held);
 				  });
 		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
 			return ginWorkResult(end);
@@ -338,13 +332,6 @@ GIN_FN uint64_t ginGdakiResultLoad(const struct ginSendResults *results, uint32_
 	return bytes == 8 ? word : ginMlx5Swap(static_cast<uint32_t>(word));
 }
 
-/* `what` of an atomic of `bytes` bytes: 4 or 8. */
-template <enum ginOp op, uint32_t bytes> GIN_FN uint32_t ginGdakiAtomicWhat(uint32_t how)
-{
-	return ginWorkWhat(op, bytes, op == ginOpSwap && bytes == 8 ? 2 : 1, how) |
-	       ginWorkRelease(how, ginScopeSystem);
-}
-
 /* The remote word and the operands of an atomic. The old value goes to `local`. */
 GIN_FN struct ginWork ginGdakiAtomicWork(const struct ginWindowPeer *there, uint64_t off,
 					 uint64_t operand, uint64_t compare, uint64_t local,
@@ -367,12 +354,11 @@ template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
 					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow<ginShapeAlone(shape), ginWorkKind(op, bytes)>(
-				queue, peer, ginHowSharing(how), ginGdakiAtomicWhat<op, bytes>(how),
-				held, [&](struct ginWork &p) {
+			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(op, bytes)>(
+				queue, peer, how, held, [&](struct ginWork &p) {
 					p = ginGdakiAtomicWork(there, off, operand, compare, local,
 							       localKey);
-					return 0u;
+					return ginWorkRelease(how, ginScopeSystem);
 				});
 		}
 	};
@@ -392,12 +378,12 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 		return GIN_WORK_FAILED +
 		       ginWorkRefuse(dc, queue, peer, late, UINT32_MAX, ginErrorUnsupported);
 	return ginWorkPost(
-		dc, queue, peer, late, ginGdakiAtomicWhat<op, bytes>(how), UINT32_MAX, timeout,
-		from, [&](ginCold<struct ginWorkHeld> held) {
+		dc, queue, peer, late, ginWorkWqebbs(ginWorkKind(op, bytes), how), UINT32_MAX,
+		timeout, from, [&](ginCold<struct ginWorkHeld> held) {
 			return ginWithShape<ginActionShape<GinNone>, called,
 					    ginGdakiAtomicNow<op, bytes>::template shaped>(
-				ginShapeOf(how, false), queue, peer, how, there, off, operand,
-				compare, local, localKey, held);
+				how, queue, peer, how, there, off, operand, compare, local,
+				localKey, held);
 		});
 }
 

@@ -4,8 +4,8 @@
  *
  * Called by call.cuh and complete.cuh, which describe a post (work.cuh). Calls queue.cuh.
  *
- *   ginWorkNow()   posts if there is room: reserves, writes the WQEs by ginWorkWrite(), and hands
- *                  them over by ginWorkHandOver(). Inlined into each call, where `what` is a
+ *   ginWorkNow()   posts if there is room: reserves, writes the WQEs, hands them over and rings, by
+ *                  ginWorkShared() or ginWorkAlone(). Inlined into each call, where the shape is a
  *                  constant and the struct ginWork is in registers.
  *   ginWorkRoom()  the rare paths: waits for room and reserves it, or writes the error record. Not
  *                  inlined.
@@ -46,10 +46,10 @@ GIN_FN uint64_t ginWorkOutcome(uint32_t state, uint32_t latched, uint64_t end)
  * Before the doorbell, by the thread that hands over: notes that some slot below `end` names a
  * counter. W, N and K carry both words to the thread that credits.
  */
-GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &p, uint32_t what,
+GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &p, uint32_t how,
 				  uint64_t end)
 {
-	if (!ginWorkHas(what, GIN_WORK_COUNTS))
+	if (!ginHowHas(how, GIN_HOW_COUNTS))
 		return;
 	ginPointerSet(&q->counters,
 		      reinterpret_cast<uint64_t *>(static_cast<uintptr_t>(p.data[2])));
@@ -62,33 +62,13 @@ GIN_FN void ginWorkCounterFollows(struct ginSendQueue *q, const struct ginWork &
  */
 #define GIN_WORK_EARLY (!GIN_CALLS)
 
-/* Hands over for the lanes that post together; all of them call it. */
-GIN_FN void ginWorkHandOver(struct ginSendQueue *q, struct ginSendFixed f,
-			    const struct ginTogether &group, struct ginSendRange range,
-			    const struct ginWork &p, uint32_t what, ginSharing sharing)
-{
-	bool toSystem = ginAnyOf(group, ginWorkHas(what, GIN_WORK_SYSTEM));
-
-	if (!GIN_WORK_EARLY)
-		ginSendLoadLate(&f, q);
-	ginMeetAll(group);
-	if (group.rank)
-		return;
-	ginWorkCounterFollows(q, p, what, range.first + range.count);
-	if (toSystem) /* cumulative: it covers the sources of all lanes */
-		ginSourceRelease(ginScopeSystem);
-	ginTurnRelease(sharing);
-	if (GIN_WORK_EARLY)
-		ginSendLoadRing(&f, q); /* in flight during the exchange */
-	ginSendHandOverReleased(q, f, range, ginWorkHas(what, GIN_WORK_AGGREGATE), sharing);
-}
-
 /*
  * Lanes with one key post together: to one send queue, an equal number of WQEBBs, with equal flags.
  */
-GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t what)
+GIN_FN uint64_t ginWorkKey(const struct ginSendQueue *q, uint32_t each, uint32_t how)
 {
-	uint64_t kind = ginWorkWqebbs(what) | (what >> GIN_WORK_COUNTS & 3) << 4;
+	uint64_t kind =
+		each | ginHowHas(how, GIN_HOW_COUNTS) << 4 | ginHowHas(how, GIN_HOW_AGGREGATE) << 5;
 
 	return reinterpret_cast<uintptr_t>(q) ^ kind << 48;
 }
@@ -106,22 +86,23 @@ struct ginWorkHeld {
  * failure; it then writes NOPs.
  */
 template <uint32_t kind, class Describe>
-GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer,
-			      ginSharing sharing, uint32_t what, struct ginWorkHeld held,
-			      const Describe &describe)
+GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t how,
+			      struct ginWorkHeld held, const Describe &describe)
 {
 	struct ginWork p = {};
-	const uint32_t each = ginWorkWqebbs(what);
+	const ginSharing sharing = ginHowSharing(how);
+	const uint32_t each = ginWorkWqebbs(kind, how);
 	uint32_t state = ginPeerObserve(peer).state;
 	uint32_t latched = ginSendState(q);
-	struct ginTogether group = ginTogetherAs(ginWorkKey(q, what), held.lanes);
+	struct ginTogether group = ginTogetherAs(ginWorkKey(q, each, how), held.lanes);
 	struct ginSendRange range = {held.first, each * group.count};
 	const bool reserves = !held.lanes && !group.rank;
 
+	/* 1. Reserve. */
 	if (!GIN_WORK_EARLY && reserves)
 		range.first = ginTicketAdd(&q->reserved, range.count);
-	what |= describe(p);
-	struct ginSendFixed f = ginSendLoadFixed(q, ginWorkHas(what, GIN_WORK_COUNTS));
+	how |= describe(p);
+	struct ginSendFixed f = ginSendLoadFixed(q, ginHowHas(how, GIN_HOW_COUNTS));
 	if (GIN_WORK_EARLY)
 		ginSendLoadTurn(&f, q);
 	uint64_t done = ginDoneLookFirst(&q->done) & ~GIN_SEND_CREDITING;
@@ -136,11 +117,26 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 		if (range.first == UINT64_MAX)
 			return GIN_WORK_FULL;
 	}
+	/* 2. Write. */
 	uint64_t end = ginWorkOutcome(state, latched, range.first + range.count);
-	ginWorkWriteAll<kind>(p, what, f, range, group.rank * each);
+	ginWorkWriteAll<kind>(p, how, f, range, group.rank * each);
 	if (!ginWorkOk(end))
-		ginWorkVoid(what, f, range, group.rank * each);
-	ginWorkHandOver(q, f, group, range, p, what, sharing);
+		ginWorkVoid(how, each, f, range, group.rank * each);
+	/* 3. Hand over, one lane for all. The fence is cumulative: it covers all their sources. */
+	const bool toSystem = ginAnyOf(group, ginHowHas(how, GIN_HOW_SYSTEM));
+	if (!GIN_WORK_EARLY)
+		ginSendLoadLate(&f, q);
+	ginMeetAll(group);
+	if (group.rank)
+		return end;
+	ginWorkCounterFollows(q, p, how, range.first + range.count);
+	if (toSystem)
+		ginSourceRelease(ginScopeSystem);
+	ginTurnRelease(sharing);
+	if (GIN_WORK_EARLY)
+		ginSendLoadRing(&f, q); /* in flight during the exchange */
+	/* 4. Ring, if the turn is here. */
+	ginSendHandOverReleased(q, f, range, ginHowHas(how, GIN_HOW_AGGREGATE), sharing);
 	return end;
 }
 
@@ -150,53 +146,51 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
  * for them there.
  */
 template <uint32_t kind, class Describe>
-GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t what,
+GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t how,
 			     struct ginWorkHeld held, const Describe &describe)
 {
 	struct ginWork p = {};
+	const uint32_t each = ginWorkWqebbs(kind, how);
 	uint32_t state = ginPeerObserve(peer).state;
 	uint32_t latched = ginSendState(q);
 	struct ginSendFixed f = ginSendLoadFixed(q, false);
 	ginSendLoadLate(&f, q);
-	struct ginSendRange range = {held.first, ginWorkWqebbs(what)};
-
-	what |= describe(p);
-	const bool gpuMemory = f.gpuMemory && !ginWorkHas(what, GIN_WORK_SYSTEM);
+	struct ginSendRange range = {held.first, each};
+	how |= describe(p);
+	const bool gpuMemory = f.gpuMemory && !ginHowHas(how, GIN_HOW_SYSTEM);
 	if (!held.lanes &&
 	    !ginSendReserveTry(q, f.logDepth, range.count, &range.first, ginSharingThread))
 		return GIN_WORK_FULL;
 	const uint64_t next = range.first + range.count;
 	uint64_t end = ginWorkOutcome(state, latched, next);
-	ginWorkWriteAll<kind>(p, what, f, range, 0);
+	ginWorkWriteAll<kind>(p, how, f, range, 0);
 	if (!ginWorkOk(end))
-		ginWorkVoid(what, f, range, 0);
+		ginWorkVoid(how, each, f, range, 0);
 	ginNicRelease(gpuMemory);
-	ginWorkCounterFollows(q, p, what, next);
-	ginSendRingAlone(q, f, range.first, next, !ginWorkHas(what, GIN_WORK_AGGREGATE));
+	ginWorkCounterFollows(q, p, how, next);
+	ginSendRingAlone(q, f, range.first, next, !ginHowHas(how, GIN_HOW_AGGREGATE));
 	return end;
 }
 
 /*
  * Posts if there is room, or in the room that ginWorkRoom() has reserved. describe(p), called while
- * the reservation is in flight, fills in `p` and returns bits for `what`: GIN_WORK_SYSTEM,
- * GIN_WORK_PART.
+ * the reservation is in flight, fills in `p` and returns bits for `how`: GIN_HOW_SYSTEM,
+ * GIN_HOW_PART.
  */
 template <bool alone, uint32_t kind, class Describe>
-GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q, const struct ginPeer *peer, ginSharing sharing,
-			   uint32_t what, struct ginWorkHeld held, const Describe &describe)
+GIN_FN uint64_t ginWorkNow(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t how,
+			   struct ginWorkHeld held, const Describe &describe)
 {
 	if constexpr (alone)
-		return ginWorkAlone<kind>(q, peer, what, held, describe);
+		return ginWorkAlone<kind>(q, peer, how, held, describe);
 	else
-		return ginWorkShared<kind>(q, peer, sharing, what, held, describe);
+		return ginWorkShared<kind>(q, peer, how, held, describe);
 }
 
-/* The lowest bit of the context's number in `how` of ginWorkFail(): for the error record. */
-#define GIN_WORK_CONTEXT 16
-
+/* `how` of ginWorkRoom() and ginWorkFail(): with the context. */
 GIN_FN uint32_t ginWorkHow(uint32_t context, uint32_t how)
 {
-	return how | context << GIN_WORK_CONTEXT;
+	return how | context << GIN_HOW_CONTEXT;
 }
 
 /*
@@ -213,19 +207,21 @@ GIN_FN_COLD uint64_t ginWorkFail(const ginDevComm *dc, const struct ginSendQueue
 		result = ginSendState(q);
 	else if (failed == GIN_WORK_PEER_LOST)
 		result = ginPeerLost(&dc->abortLine->word);
-	ginErrorLeave(dc, result, ginHowCall(how), how >> GIN_WORK_CONTEXT,
+	ginErrorLeave(dc, result, ginHowCall(how), how >> GIN_HOW_CONTEXT,
 		      static_cast<int>(peer - dc->peers), id, 0, 0);
 	return GIN_WORK_FAILED + static_cast<uint64_t>(result);
 }
 
 /* Reserves room that it has seen free, for the lanes that call it together. */
-GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t what, ginSharing sharing)
+GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t each, uint32_t how)
 {
-	struct ginTogether group = ginTogetherFor(ginWorkKey(q, what), sharing == ginSharingThread);
+	const ginSharing sharing = ginHowSharing(how);
+	struct ginTogether group =
+		ginTogetherFor(ginWorkKey(q, each, how), sharing == ginSharingThread);
 	uint64_t got = 0, first = 0;
 
 	if (!group.rank)
-		got = ginSendReserveFree(q, ginWorkWqebbs(what), group.count, &first, sharing);
+		got = ginSendReserveFree(q, each, group.count, &first, sharing);
 	got = ginFromLeader(group, got);
 	first = ginFromLeader(group, first);
 	group = ginFirstOf(group, static_cast<uint32_t>(got));
@@ -235,11 +231,11 @@ GIN_FN struct ginWorkHeld ginWorkTryAgain(struct ginSendQueue *q, uint32_t what,
 }
 
 /*
- * After a post that has returned `early`: reserves room, waiting for it, or writes the error
- * record. `how`: of ginWorkHow().
+ * After a post of `each` WQEBBs that has returned `early`: reserves room, waiting for it, or writes
+ * the error record. `how`: of ginWorkHow().
  */
 GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQueue *q,
-					   const struct ginPeer *peer, uint32_t how, uint32_t what,
+					   const struct ginPeer *peer, uint32_t how, uint32_t each,
 					   uint32_t id, uint64_t early, uint64_t timeout,
 					   uint64_t from)
 {
@@ -251,7 +247,7 @@ GIN_FN_COLD struct ginWorkHeld ginWorkRoom(const ginDevComm *dc, struct ginSendQ
 		early = ginWorkOutcome(ginPeerObserve(peer).state, ginSendState(q), GIN_WORK_FULL);
 		if (early != GIN_WORK_FULL)
 			break;
-		struct ginWorkHeld held = ginWorkTryAgain(q, what, sharing);
+		struct ginWorkHeld held = ginWorkTryAgain(q, each, how);
 		if (held.lanes)
 			return held;
 		ginResult_t result = ginSendPollStep(q, wait, sharing);
@@ -281,7 +277,7 @@ GIN_FN ginResult_t ginWorkRefuse(const ginDevComm *dc, const struct ginSendQueue
  */
 template <class Post> GIN_FN uint64_t ginWorkPost(const ginDevComm *dc, struct ginSendQueue *q,
 						  const struct ginPeer *peer, uint32_t how,
-						  uint32_t what, uint32_t id, uint64_t timeout,
+						  uint32_t each, uint32_t id, uint64_t timeout,
 						  uint64_t from, const Post &post)
 {
 	struct ginWorkHeld held = {GIN_WORK_FULL, 0};
@@ -290,7 +286,7 @@ template <class Post> GIN_FN uint64_t ginWorkPost(const ginDevComm *dc, struct g
 		uint64_t end = post(held);
 		if (ginWorkOk(end))
 			return end;
-		held = ginWorkRoom(dc, q, peer, how, what, id, end, timeout, from);
+		held = ginWorkRoom(dc, q, peer, how, each, id, end, timeout, from);
 		if (!held.lanes)
 			return held.first;
 	}

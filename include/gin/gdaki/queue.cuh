@@ -15,7 +15,7 @@
  *                tries and retries. After an error or a timeout nothing is reserved.
  * 2. write       Each lane stores its WQEs at its indexes: ginSendWqebb(), ginSendSlot().
  * 3. hand over   One thread for all lanes that post together swaps a mark into the turn word of the
- *                first index: ginSendHandOverReleased() after a release by ginWorkHandOver(), or
+ *                first index: ginSendHandOverReleased() after a release by the caller, or
  *                ginSendHandOver(), which releases by itself.
  * 4. ring        If that word held the turn, the thread is the ringer: ginSendRingAndPutDown(). It
  *                rings for the WQEs and puts the turn down in the word after them.

@@ -3,7 +3,7 @@
  * work.cuh - the content of a post, and the writer of its WQEs
  *
  * Called by post.cuh and by the calls that describe a post. Calls the encoders of mlx5.h. A post is
- * a struct ginWork, addresses and keys, and a word `what`, which is a constant in most calls.
+ * a struct ginWork, addresses and keys, the word `how` of its call, and a kind, a constant.
  */
 #ifndef GIN_GDAKI_WORK_CUH
 #define GIN_GDAKI_WORK_CUH
@@ -13,22 +13,7 @@
 #include "../core/reserve.cuh"
 #include "queue.cuh"
 
-/* `what`: the lowest bit of each field. */
-enum {
-	GIN_WORK_OP = 0,    /* 4 bits, enum ginOp */
-	GIN_WORK_WIDTH = 4, /* 6 bits: bytes of a value or atomic */
-	GIN_WORK_DATA = 10, /* 4 bits: WQEBBs of the data; 0: a signal alone */
-	GIN_WORK_RAISES = 14,
-	GIN_WORK_COUNTS = 15,
-	GIN_WORK_AGGREGATE = 16, /* no doorbell for this post alone */
-	GIN_WORK_SYSTEM = 17,	 /* the source has yet to be released to the system */
-	GIN_WORK_PART = 18	 /* more posts of the message follow: a NOP, no signal */
-};
-
-/* In `what`: operation and width. */
-#define GIN_WORK_KIND 0x3ffu
-
-/* Addresses and keys of one post, as the NIC knows them, and values that `what` does not have. */
+/* Addresses and keys of one post, as the NIC knows them, and its values. */
 struct ginWork {
 	uint64_t remote, word; /* addresses: of the data at the peer; of the signal */
 	uint32_t remoteKey, wordKey;
@@ -70,20 +55,29 @@ GIN_FN struct ginMlx5Memory ginWorkRemote(const struct ginWork &p)
 	return {p.remote, p.remoteKey};
 }
 
-GIN_FN uint32_t ginWorkData(uint32_t what)
+/* A kind of posts: the operation, and the bytes of a value or atomic. */
+GIN_FN constexpr uint32_t ginWorkKind(enum ginOp op, uint32_t bytes)
 {
-	return what >> GIN_WORK_DATA & 15;
+	return static_cast<uint32_t>(op) | bytes << 4;
 }
 
-GIN_FN bool ginWorkHas(uint32_t what, uint32_t bit)
+GIN_FN constexpr enum ginOp ginKindOp(uint32_t kind)
 {
-	return what >> bit & 1;
+	return static_cast<enum ginOp>(kind & 15);
 }
 
 /* The one WQE of two WQEBBs. */
-GIN_FN bool ginWorkIsSwap8(uint32_t what)
+GIN_FN constexpr bool ginKindIsSwap8(uint32_t kind)
 {
-	return (what & GIN_WORK_KIND) == (ginOpSwap | 8u << GIN_WORK_WIDTH);
+	return kind == ginWorkKind(ginOpSwap, 8);
+}
+
+/* WQEBBs of the data. */
+GIN_FN constexpr uint32_t ginKindData(uint32_t kind)
+{
+	const bool isLong = ginKindOp(kind) == ginOpPutValue && kind >> 4 > GIN_MLX5_INLINE_BYTES;
+
+	return ginKindOp(kind) == ginOpSignal ? 0 : isLong || ginKindIsSwap8(kind) ? 2 : 1;
 }
 
 /*
@@ -91,53 +85,32 @@ GIN_FN bool ginWorkIsSwap8(uint32_t what)
  * CQE of a WQE of two WQEBBs gives the index of its first, so the last WQE of a post has to be one
  * of a single WQEBB.
  */
-GIN_FN uint32_t ginWorkWqebbs(uint32_t what)
+GIN_FN uint32_t ginWorkWqebbs(uint32_t kind, uint32_t how)
 {
-	return ginWorkData(what) + ginWorkHas(what, GIN_WORK_RAISES) + ginWorkIsSwap8(what);
+	return ginKindData(kind) + ginHowHas(how, GIN_HOW_RAISES) + ginKindIsSwap8(kind);
 }
 
-/* `what` of an operation with `data` WQEBBs of data and a call's `how`. */
-GIN_FN constexpr uint32_t ginWorkKind(enum ginOp op, uint32_t width)
-{
-	return static_cast<uint32_t>(op) << GIN_WORK_OP | width << GIN_WORK_WIDTH;
-}
-
-GIN_FN constexpr uint32_t ginWorkWhat(enum ginOp op, uint32_t width, uint32_t data, uint32_t how)
-{
-	return ginWorkKind(op, width) | data << GIN_WORK_DATA |
-	       (how >> GIN_HOW_RAISES & 1) << GIN_WORK_RAISES |
-	       (how >> GIN_HOW_AGGREGATE & 1) << GIN_WORK_AGGREGATE;
-}
-
-/* GIN_WORK_SYSTEM, if the caller has not released a source in memory that needs `scope`. */
+/* GIN_HOW_SYSTEM, if the caller has not released a source in memory that needs `scope`. */
 GIN_FN uint32_t ginWorkRelease(uint32_t how, uint32_t scope)
 {
 	uint32_t required = scope > ginHowRequired(how) ? scope : ginHowRequired(how);
 
 	bool system = ginFenceLeft(ginHowGiven(how), required) == ginScopeSystem;
 
-	return static_cast<uint32_t>(system) << GIN_WORK_SYSTEM;
+	return static_cast<uint32_t>(system) << GIN_HOW_SYSTEM;
 }
 
 /*
- * The bits of `how` that change a post's code: the functions ...Now::post() are compiled for each
- * shape that the types of a call allow.
+ * The bits of `how` that change a post's code. Posts are compiled for each shape, a value of these
+ * bits, that the types of a call allow.
  */
 enum {
-	GIN_SHAPE_CTA = 1, /* GIN_SHAPE_CTA, GIN_SHAPE_ALONE or neither: enum ginSharing */
-	GIN_SHAPE_ALONE = 2,
-	GIN_SHAPE_RAISES = 4,
-	GIN_SHAPE_AT = 8,
-	GIN_SHAPE_COUNTS = 16
+	GIN_SHAPE_CTA = ginSharingCta << GIN_HOW_SHARING,
+	GIN_SHAPE_ALONE = ginSharingThread << GIN_HOW_SHARING,
+	GIN_SHAPE_RAISES = 1 << GIN_HOW_RAISES,
+	GIN_SHAPE_AT = 1 << GIN_HOW_AT,
+	GIN_SHAPE_COUNTS = 1 << GIN_HOW_COUNTS
 };
-
-GIN_FN uint32_t ginShapeOf(uint32_t how, bool counts)
-{
-	return static_cast<uint32_t>(ginHowSharing(how)) |
-	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_RAISES)) * GIN_SHAPE_RAISES |
-	       static_cast<uint32_t>(ginHowHas(how, GIN_HOW_AT)) * GIN_SHAPE_AT |
-	       static_cast<uint32_t>(counts) * GIN_SHAPE_COUNTS;
-}
 
 /* Post::post(args...), as one function where cold functions are calls (GIN_FN_COLD). */
 template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<Args>... args)
@@ -161,9 +134,9 @@ template <uint32_t setBits, uint32_t openBits> struct ginShape {
 	static constexpr uint32_t set = setBits, open = openBits;
 };
 
-/* The shape of a signal without data: it raises and does not count. */
+/* The shape of a signal without data. */
 template <class Shape> using ginSignalShape =
-	ginShape<Shape::set & GIN_SHAPE_AT,
+	ginShape<(Shape::set & GIN_SHAPE_AT) | (GIN_SHAPE_RAISES & GIN_SHAPES),
 		 Shape::open &(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_AT)>;
 
 /* A set or an open bit of a shape: the type of the action decides. */
@@ -187,12 +160,12 @@ template <class Remote, class Local = GinNone> using ginActionShape =
 			 ginShapeOpen<Local>(GIN_SHAPE_COUNTS)>;
 
 /*
- * Post<shape>::post(args...), for a `shape` that Shape allows. An inlined post takes some 200 ns
- * less, but more registers and more time to compile. A kernel for the gdaki route alone inlines it;
- * `called`: a kernel for several network routes.
+ * Post<shape>::post(args...), for the shape of `how`, which Shape allows. An inlined post takes
+ * some 200 ns less, but more registers and more time to compile. A kernel for the gdaki route alone
+ * inlines it; `called`: a kernel for several network routes.
  */
 template <class Shape, bool called, template <uint32_t> class Post, class... Args>
-GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
+GIN_FN uint64_t ginWithShape(uint32_t how, Args... args)
 {
 	constexpr uint32_t set = Shape::set, bit = Shape::open & -Shape::open;
 	constexpr uint32_t open = Shape::open ^ bit;
@@ -202,8 +175,8 @@ GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
 		constexpr uint32_t alone = bit == GIN_SHAPE_CTA ? 1u * GIN_SHAPE_ALONE : 0;
 		using With = ginShape<set | bit, open & ~alone>;
 		using Without = ginShape<set, open>;
-		return shape & bit ? ginWithShape<With, called, Post>(shape, args...)
-				   : ginWithShape<Without, called, Post>(shape, args...);
+		return how & bit ? ginWithShape<With, called, Post>(how, args...)
+				 : ginWithShape<Without, called, Post>(how, args...);
 	} else if constexpr (called) {
 		return ginPostCalled<Post<set>, Args...>(args...);
 	} else {
@@ -211,24 +184,14 @@ GIN_FN uint64_t ginWithShape(uint32_t shape, Args... args)
 	}
 }
 
-GIN_FN constexpr bool ginShapeAlone(uint32_t shape)
-{
-	return shape & GIN_SHAPE_ALONE;
-}
-
 /* `how`, with the bits of the shape as constants. */
 template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
 {
 	constexpr uint32_t sharing = GIN_SHAPE_CTA | GIN_SHAPE_ALONE;
-	constexpr bool open = (GIN_SHAPES & sharing) == GIN_SHAPE_ALONE && !ginShapeAlone(shape);
-	constexpr uint32_t known = open ? 1u * GIN_SHAPE_ALONE : sharing;
-	constexpr uint32_t mask = known << GIN_HOW_SHARING |
-				  (GIN_SHAPES & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
-				  (GIN_SHAPES & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
+	constexpr bool open =
+		(GIN_SHAPES & sharing) == GIN_SHAPE_ALONE && !(shape & GIN_SHAPE_ALONE);
 
-	return (how & ~mask) | (shape & known) << GIN_HOW_SHARING |
-	       (shape & GIN_SHAPE_RAISES ? 1u << GIN_HOW_RAISES : 0) |
-	       (shape & GIN_SHAPE_AT ? 1u << GIN_HOW_AT : 0);
+	return (how & ~(GIN_SHAPES | (open ? 1u * GIN_SHAPE_ALONE : sharing))) | shape;
 }
 
 /* The WQE of a put or get; without bytes a NOP, whose other segments the NIC does not read. */
@@ -246,13 +209,13 @@ GIN_FN struct ginMlx5Wqebb ginWorkMessage(const struct ginWork &p, enum ginOp op
 }
 
 /* The WQE of the signal after the data; a NOP if more posts of the message follow. */
-GIN_FN struct ginMlx5Wqebb ginWorkSignal(const struct ginWork &p, uint32_t what,
+GIN_FN struct ginMlx5Wqebb ginWorkSignal(const struct ginWork &p, uint32_t how,
 					 const struct ginSendFixed &f, struct ginMlx5Slot slot)
 {
 	struct ginMlx5Wqebb wqe =
 		ginMlx5FetchAdd(slot, {p.word, p.wordKey}, {f.sink, f.sinkKey}, p.add);
 
-	if (ginWorkHas(what, GIN_WORK_PART))
+	if (ginHowHas(how, GIN_HOW_PART))
 		wqe.segment[0] = ginMlx5Nop(slot).segment[0];
 	return wqe;
 }
@@ -306,8 +269,8 @@ GIN_FN struct ginMlx5Wqebb ginWorkAtomic8(const struct ginWork &p, enum ginOp op
 template <uint32_t kind> GIN_FN void ginWorkStore(const struct ginWork &p, struct ginMlx5Wqebb *wqe,
 						  struct ginMlx5Slot slot, uint32_t i)
 {
-	constexpr enum ginOp op = static_cast<enum ginOp>(kind & 15);
-	constexpr uint32_t bytes = kind >> GIN_WORK_WIDTH;
+	constexpr enum ginOp op = ginKindOp(kind);
+	constexpr uint32_t bytes = kind >> 4;
 
 	if constexpr (op == ginOpPut || op == ginOpGet)
 		ginMlx5StoreWqebb(wqe, ginWorkMessage(p, op, slot));
@@ -324,46 +287,48 @@ template <uint32_t kind> GIN_FN void ginWorkStore(const struct ginWork &p, struc
  * WQEBB names the counter.
  */
 template <uint32_t kind>
-GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t what, const struct ginSendFixed &f,
+GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t how, const struct ginSendFixed &f,
 			 struct ginSendRange range, uint32_t at, uint32_t i)
 {
 	struct ginMlx5Wqebb *wqe = ginSendWqebb(f, range.first + at + i);
 	struct ginMlx5Slot slot = ginSendSlot(f, range, at + i);
 
-	if (i < ginWorkData(what))
+	constexpr uint32_t data = ginKindData(kind);
+
+	if (i < data)
 		ginWorkStore<kind>(p, wqe, slot, i);
-	else if (ginWorkHas(what, GIN_WORK_RAISES))
-		ginMlx5StoreWqebb(wqe, ginWorkSignal(p, what, f, slot));
+	else if (ginHowHas(how, GIN_HOW_RAISES))
+		ginMlx5StoreWqebb(wqe, ginWorkSignal(p, how, f, slot));
 	else
 		ginMlx5StoreWqebb(wqe, ginMlx5Nop(slot));
-	if (ginWorkHas(what, GIN_WORK_COUNTS) && i + 1 == ginWorkWqebbs(what))
+	if (ginHowHas(how, GIN_HOW_COUNTS) && i + 1 == ginWorkWqebbs(kind, how))
 		ginSlotCounterSet(&f.counter[(range.first + at + i) & ginSendMask(f)],
 				  static_cast<uint32_t>(p.data[3] >> 32) + 1);
 }
 
 /* All WQEs of a post. */
-template <uint32_t kind> GIN_FN void ginWorkWriteAll(const struct ginWork &p, uint32_t what,
+template <uint32_t kind> GIN_FN void ginWorkWriteAll(const struct ginWork &p, uint32_t how,
 						     const struct ginSendFixed &f,
 						     struct ginSendRange range, uint32_t at)
 {
-	for (uint32_t i = 0; i < ginWorkWqebbs(what); i++)
-		ginWorkWrite<kind>(p, what, f, range, at, i);
+	for (uint32_t i = 0; i < ginWorkWqebbs(kind, how); i++)
+		ginWorkWrite<kind>(p, how, f, range, at, i);
 }
 
 /*
- * After a failure: overwrites the WQEs of ginWorkWrite() with control segments of NOPs; the NIC
- * reads no other segment of a NOP. No counter is raised for them.
+ * After a failure: overwrites the `each` WQEBBs of ginWorkWriteAll() with control segments of NOPs;
+ * the NIC reads no other segment of a NOP. No counter is raised for them.
  */
-GIN_FN void ginWorkVoid(uint32_t what, const struct ginSendFixed &f, struct ginSendRange range,
-			uint32_t at)
+GIN_FN void ginWorkVoid(uint32_t how, uint32_t each, const struct ginSendFixed &f,
+			struct ginSendRange range, uint32_t at)
 {
-	const uint32_t end = at + ginWorkWqebbs(what);
+	const uint32_t end = at + each;
 
 	GIN_NO_UNROLL
 	for (uint32_t i = at; i < end; i++)
 		ginMlx5Store(&ginSendWqebb(f, range.first + i)->segment[0],
 			     ginMlx5Nop(ginSendSlot(f, range, i)).segment[0]);
-	if (ginWorkHas(what, GIN_WORK_COUNTS))
+	if (ginHowHas(how, GIN_HOW_COUNTS))
 		ginSlotCounterSet(&f.counter[(range.first + end - 1) & ginSendMask(f)], 0);
 }
 
