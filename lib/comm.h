@@ -23,6 +23,14 @@ struct backendUse {
 
 struct devComm; /* devcomm.c */
 
+/* Of attach.c; under struct ginComm's lock, except for `fd` and `isDone` while the thread runs. */
+struct attach {
+	int listener; /* -1: none */
+	int fd;	      /* of the caller that the thread serves */
+	pthread_t thread;
+	int isStarted, isDone;
+};
+
 /* Why kernels may not use a peer. */
 enum peerLost {
 	lostDead = 1,
@@ -72,6 +80,7 @@ struct ginComm {
 	int lostAllBy;
 	int lostFirst; /* the first rank whose death was seen, or -1 */
 	uint64_t windowSerial, devCommSerial;
+	struct attach attach;
 
 	struct ginComm *nextLive; /* in the list of commOpened() */
 	int isParents;		  /* this process is a forked child of the one that opened it */
@@ -127,6 +136,9 @@ ginResult_t commEnter(ginComm_t comm, const char *call);
 
 /* `rank`, or the whole communicator (-1), has failed: ends the waits of kernels. Any thread. */
 void devCommsFail(ginComm_t comm, int rank, ginResult_t result);
+
+/* Warns of kernels that wait long: lib/devcomm/told.c. Call it every quarter of a second. */
+void devCommsTick(ginComm_t comm);
 
 /* struct backendHost.queueFailed; `contexts` NULL: of all device communicators */
 int devCommQueueFailed(ginComm_t comm, const void *contexts, int rank, const char *why);

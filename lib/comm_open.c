@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "attach.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
 #include "reach.h"
@@ -147,6 +148,12 @@ static void commFailed(void *arg, int rank, ginResult_t result)
 	devCommsFail(arg, rank, result);
 }
 
+static void commTick(void *arg)
+{
+	devCommsTick(arg);
+	attachTick(arg);
+}
+
 _Static_assert(BOOTSTRAP_KEY == AUTH_KEY_BYTES, "a bootstrap derives a key of the control plane");
 
 static void deriveKey(ginComm_t comm, uint8_t key[AUTH_KEY_BYTES])
@@ -176,6 +183,7 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 		};
 	if (result == ginSuccess) {
 		comm->control.interrupt = start->interrupt;
+		comm->control.onTick = commTick;
 		deriveKey(comm, key);
 		result = controlOpen(&comm->control, comm->ranks, key, commFailed, comm);
 	}
@@ -406,6 +414,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 	if (!comm)
 		return fail(ginErrorSystem, "no memory");
 	pthread_mutex_init(&comm->lock, NULL);
+	comm->attach.listener = -1;
 	ginResult_t result = openInterruptibly(comm, call, start);
 	if (result != ginSuccess) {
 		pthread_mutex_destroy(&comm->lock);
@@ -415,6 +424,7 @@ ginResult_t commOpen(const char *call, const struct commStart *start, ginComm_t 
 	logWrite(logInfo, "%d ranks: bootstrap %s, device %s", comm->nRanks, comm->bootstrap->name,
 		 comm->device.name);
 	routesLog(comm);
+	attachOpen(comm);
 	commOpened(comm);
 	*out = comm;
 	return ginSuccess;
@@ -424,6 +434,7 @@ void commClose(ginComm_t comm)
 {
 	struct deviceScope scope;
 	commClosing(comm);
+	attachClose(comm);
 	ginResult_t entered = deviceEnter(&comm->device, &scope);
 
 	devCommsFree(comm);

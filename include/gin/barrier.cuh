@@ -148,6 +148,10 @@ private:
 	const Which which;
 
 	static constexpr uint32_t contextShift = ginBarrierWord<checks>::contextShift;
+	/* ginWaitWhat.call: kernels for the proxy or gdaki alone have no registers left for it. */
+	static constexpr uint32_t told = routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_ALL
+						 ? ginCallBarrier
+						 : ginCallNone;
 	static_assert(GIN_MAX_CONTEXTS < 1u << 16, "1 + the context fits");
 
 	template <class Coop> GIN_FN ginResult_t check(Coop coop) const
@@ -166,6 +170,9 @@ private:
 						     ? which
 						     : which & ((Which{1} << contextShift) - 1));
 	}
+
+	/* For the host; 0 in kernels for direct peers alone, to which it would cost registers. */
+	GIN_FN uint32_t toldRanks() const { return routes == GIN_ROUTES_DIRECT ? 0 : nRanks(); }
 
 	/* The context whose ring or send queues take the messages of a network route. */
 	GIN_FN uint32_t context() const
@@ -500,7 +507,9 @@ private:
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		const uint64_t *word = barrier.wordOf(round);
 		auto look = [word] { return ginBarrierObserve(word); };
-		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
+		struct ginPoll poll =
+			ginPollFor(self, timeout, barrier.waitsFor(from),
+				   {told, barrier.toldRanks(), barrier.index(), round, true});
 		uint64_t seen = 0;
 		ginPollResume(poll, end);
 		ginResult_t result = ginPollUntil(poll, look, epoch, 64, &seen);
@@ -521,6 +530,8 @@ private:
 		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
 		for (int peer = 0; result == ginSuccess && peer < nRanks; peer++, word++) {
+			poll.what = {told, barrier.toldRanks(), barrier.index(),
+				     static_cast<uint32_t>(peer), true};
 			auto look = [word] { return ginBarrierObserve(word); };
 			uint64_t seen = 0;
 			if (peer != rank)

@@ -11,6 +11,11 @@
 #include "log.h"
 
 static const struct paramInfo table[PARAM_COUNT] = {
+	[paramAttach] = {.name = "GIN_ATTACH",
+			 .choices = "on|off",
+			 .preset = "on",
+			 .meaning = "answers gin_info --attach of this user: what the kernels of "
+				    "the process wait for"},
 	[paramBackend] = {.name = "GIN_BACKEND",
 			  .choices = paramBackendChoices,
 			  .preset = "auto",
@@ -187,6 +192,12 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			 .meaning = "how doorbell registers of a NIC are mapped "
 				    "for the GPU; plain: as ordinary memory; cpu: "
 				    "not at all"},
+	[paramWaitWarn] = {.name = "GIN_WAIT_WARN",
+			   .isNumber = 1,
+			   .most = 86400,
+			   .preset = "10",
+			   .meaning = "seconds after which the log names a call of a kernel that "
+				      "still waits; 0: never"},
 };
 
 static struct {

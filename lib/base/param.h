@@ -11,6 +11,7 @@
 #include "gin.h"
 
 enum param {
+	paramAttach,
 	paramBackend,
 	paramBootstrap,
 	paramBounce,
@@ -43,10 +44,12 @@ enum param {
 	paramTimeout,
 	paramTransport,
 	paramUarMap,
+	paramWaitWarn,
 	PARAM_COUNT
 };
 
 /* Values of the variables with choices, in the order of the choices in the table. */
+enum { attachOn, attachOff };
 enum { bootstrapAuto, bootstrapPmix, bootstrapTcp, bootstrapSelf };
 enum { bounceAuto, bounceAlways, bounceNever };
 enum { copyEngineAuto, copyEngineOn, copyEngineOff };

@@ -97,7 +97,8 @@ struct control {
 	int started;
 	controlFailure_t onFailure;
 	void *onFailureArg;
-	struct interrupt interrupt; /* of the calls that wait; the caller sets it */
+	void (*onTick)(void *onFailureArg); /* NULL, or the thread calls it often, without `lock` */
+	struct interrupt interrupt;	    /* of the calls that wait; the caller sets it */
 
 	pthread_mutex_t lock; /* for all members below, and for sending */
 	pthread_cond_t changed;

@@ -386,6 +386,8 @@ void *controlThread(void *arg)
 		if (pollAll(c, &p) > 0)
 			serveAll(c, &p);
 		attach(c);
+		if (c->onTick)
+			c->onTick(c->onFailureArg);
 	}
 	if (p.fds != p.few)
 		free(p.fds);

@@ -246,7 +246,8 @@ static size_t localBytesOf(int byCpu, const ginDevCommRequirements_t *want)
 	size_t each = (size_t)want->counters + want->signals;
 
 	return sizeof(struct ginMirroredWord) + mirrorsOf(byCpu, want) * sizeof(struct ginMirror) +
-	       (want->contexts * each + want->barriers + 1) * sizeof(uint64_t);
+	       (want->contexts * each + want->barriers + 1) * sizeof(uint64_t) +
+	       GIN_WAITS * sizeof(uint32_t);
 }
 
 #define QUEUE_ENTRY 64u /* bytes of an entry of a queue, on every network route */
@@ -300,7 +301,7 @@ static ginResult_t makeSelf(ginComm_t comm, struct devComm *dc)
 
 /*
  * The memory that only this rank's kernels use, in this order: the watch of the abort line,
- * mirrors, counters, shadows, epochs, the claim on the error record.
+ * mirrors, counters, shadows, epochs, the claims on the error record and on records of waits.
  */
 static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 			     const ginDevCommRequirements_t *want)
@@ -325,6 +326,7 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 	dc->device.shadow = dc->device.counter + counters;
 	dc->device.epoch = dc->device.shadow + signals;
 	dc->device.errorClaim = (uint32_t *)(dc->device.epoch + want->barriers);
+	dc->device.waitClaims = dc->device.errorClaim + 2;
 	result = deviceWrite(&comm->device, at, NULL, dc->localBytes);
 	return result == ginSuccess
 		       ? deviceWrite(&comm->device, dc->device.abort, &watch, sizeof(watch))
@@ -362,6 +364,7 @@ static ginResult_t makeLines(ginComm_t comm, struct devComm *dc)
 	dc->question = 1;
 	dc->device.abortLine = &dc->lines->abort;
 	dc->device.errorRecord = &dc->lines->error;
+	dc->device.waits = dc->lines->waits;
 	return ginSuccess;
 }
 

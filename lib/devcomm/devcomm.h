@@ -3,16 +3,27 @@
 #ifndef GIN_LIB_DEVCOMM_H
 #define GIN_LIB_DEVCOMM_H
 
+#include <stdio.h>
+
 #include "lib/comm.h"
 #include "queues.h"
 
 /*
- * Host memory that kernels read while they wait, and in which they leave errors. `abort.word` is
- * written under comm->lock.
+ * Host memory that kernels read while they wait, and in which they leave errors and waits.
+ * `abort.word` is written under comm->lock.
  */
 struct hostLines {
 	struct ginAbortLine abort;
 	_Alignas(64) struct ginErrorRecord error; /* not on the line that the host writes */
+	_Alignas(64) struct ginWaitRecord waits[GIN_WAITS];
+};
+
+/* A wait that kernels have told: told.c. */
+struct toldWait {
+	struct ginWaitRecord record; /* call 0: none */
+	uint64_t waited;	     /* nanoseconds, when it was told last */
+	uint64_t told;		     /* clockNow() then */
+	uint64_t warned;	     /* when the log got it; 0: never */
 };
 
 /* Any thread, under comm->lock. After addDevComm() only the members at the end change. */
@@ -29,7 +40,12 @@ struct devComm {
 	size_t peersBytes;
 	const struct streamCalls *stream; /* of requirements.streams; or NULL */
 	/* Under comm->lock: */
-	uint8_t question;	  /* the number in the abort line, of waits.c */
+	uint8_t question;  /* the number in the abort line: 1 to 127 */
+	uint8_t asks;	   /* GIN_LINE_ASKS, of told.c */
+	uint8_t isWanted;  /* ask now: attach.c */
+	uint64_t asked;	   /* when it was set last */
+	uint64_t answered; /* `asked` of the last question that has ended */
+	struct toldWait waits[GIN_WAITS];
 	uint8_t *lost;		  /* [nRanks]: lostDead if a queue to the rank has failed */
 	uint8_t *unconnected;	  /* [nRanks], of the requirements; in the memory of `lost` */
 	char why[SENTENCE_BYTES]; /* how the first of these queues failed */
@@ -51,6 +67,20 @@ void devCommWriteLine(ginComm_t comm, struct devComm *dc);
  * added to the list. The caller holds comm->lock.
  */
 void devCommTellLost(ginComm_t comm, struct devComm *dc);
+
+/* Writes the waits that the last question found, one a line. The caller holds comm->lock. */
+void devCommWriteWaits(ginComm_t comm, const struct devComm *dc, FILE *out);
+
+/* Statistics of a context, as ginCommGetStats(). The caller holds comm->lock. */
+ginResult_t devCommStats(ginComm_t comm, const struct devComm *dc, uint32_t context,
+			 ginStats_t *stats);
+
+/* Changes the number in the abort line, not to `except`. The caller holds comm->lock. */
+void devCommNextQuestion(struct devComm *dc, uint8_t except);
+
+/* A call's name, and the object of a wait; "" when the call does not wait. */
+const char *devCommCallName(uint32_t call);
+void devCommFormatWait(const ginErrorRecord_t *r, char *out, size_t bytes);
 
 /* As devCommsCheckIdle(), for one device communicator. */
 ginResult_t devCommCheckIdle(ginComm_t comm, struct devComm *dc);

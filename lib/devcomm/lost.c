@@ -64,8 +64,8 @@ void devCommWriteLine(ginComm_t comm, struct devComm *dc)
 		rank = namedRank(comm, dc) < 0 ? GIN_LINE_MASKED : namedRank(comm, dc);
 	}
 	__atomic_store_n(&dc->lines->abort.word,
-			 (uint64_t)dc->question << 56 | ((uint64_t)rank & 0xffffff) << 32 |
-				 (uint32_t)result,
+			 (dc->asks ? GIN_LINE_ASKS : 0) | (uint64_t)dc->question << 56 |
+				 ((uint64_t)rank & 0xffffff) << 32 | (uint32_t)result,
 			 __ATOMIC_RELAXED);
 }
 

@@ -7,7 +7,7 @@
 #include "lib/base/info.h"
 #include "lib/base/log.h"
 
-static const char *callName(uint32_t call)
+const char *devCommCallName(uint32_t call)
 {
 	static const char *const names[] = {"no call",
 					    "put",
@@ -105,8 +105,7 @@ static void formatFault(const ginErrorRecord_t *r, char *out, size_t bytes)
 	}
 }
 
-/* The object of a wait; "" when the call does not wait. */
-static void formatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
+void devCommFormatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 {
 	const char *what = r->call == ginCallWaitSignal	   ? "signal"
 			   : r->call == ginCallWaitCounter ? "counter"
@@ -156,11 +155,11 @@ static void keepRecord(const ginErrorRecord_t *r, const char *reason)
 	} else if (!reason) {
 		reason = ginGetErrorString((ginResult_t)r->result);
 	}
-	formatWait(r, wait, sizeof(wait));
+	devCommFormatWait(r, wait, sizeof(wait));
 	if (r->peer >= 0)
 		snprintf(where, sizeof(where), ", rank %d", r->peer);
-	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", callName(r->call), r->context,
-		 wait, where, reason);
+	snprintf(text, sizeof(text), "%s in context %u%s%s: %s", devCommCallName(r->call),
+		 r->context, wait, where, reason);
 	failAs((ginResult_t)r->result, text);
 }
 
@@ -193,8 +192,8 @@ ginResult_t ginDevCommGetError(ginComm_t comm, const ginDevComm *devComm, ginErr
 	return ginSuccess;
 }
 
-static ginResult_t readStats(ginComm_t comm, const struct devComm *dc, uint32_t context,
-			     ginStats_t *stats)
+ginResult_t devCommStats(ginComm_t comm, const struct devComm *dc, uint32_t context,
+			 ginStats_t *stats)
 {
 	struct deviceScope scope;
 
@@ -224,7 +223,7 @@ ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t 
 		return result;
 	pthread_mutex_lock(&comm->lock);
 	struct devComm **at = devCommFind(comm, devComm);
-	result = at ? readStats(comm, *at, context, &stats) : ginErrorInvalidArgument;
+	result = at ? devCommStats(comm, *at, context, &stats) : ginErrorInvalidArgument;
 	pthread_mutex_unlock(&comm->lock);
 	if (result != ginSuccess)
 		return result;

@@ -37,16 +37,22 @@ static uint8_t answered(ginComm_t comm, const struct devComm *dc)
 
 	if (deviceRead(&comm->device, &word, seen, sizeof(word)) != ginSuccess)
 		word = 0; /* the GPU has failed, and its kernels with it */
-	return (uint8_t)(word >> 56);
+	return word >> 56 & 0x7f;
+}
+
+void devCommNextQuestion(struct devComm *dc, uint8_t except)
+{
+	do
+		dc->question = dc->question == 127 ? 1 : dc->question + 1;
+	while (dc->question == except);
 }
 
 /* Returns a number that no thread has copied. */
 static uint8_t ask(ginComm_t comm, struct devComm *dc, uint8_t last)
 {
-	uint8_t question = last == UINT8_MAX ? 1 : (uint8_t)(last + 1);
-
 	pthread_mutex_lock(&comm->lock);
-	dc->question = question;
+	devCommNextQuestion(dc, last);
+	uint8_t question = dc->question;
 	devCommWriteLine(comm, dc);
 	pthread_mutex_unlock(&comm->lock);
 	return question;

@@ -19,7 +19,7 @@
 #include "room.h"
 
 #define PAGE 4096u
-#define CHUNK (4 * PAGE) /* which is cut into small blocks */
+#define CHUNK (32 * PAGE) /* which is cut into small blocks */
 
 struct pinnedBlock {
 	void *ptr;

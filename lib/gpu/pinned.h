@@ -18,7 +18,7 @@
 ginResult_t pinnedAlloc(const struct device *d, size_t bytes, int node, void **ptr);
 
 /* A block of PINNED_SMALL bytes at most, on any node. Small blocks share pages and descriptors. */
-#define PINNED_SMALL 256
+#define PINNED_SMALL 2048
 ginResult_t pinnedAllocSmall(const struct device *d, size_t bytes, void **ptr);
 
 /*

@@ -16,6 +16,7 @@ static const char usage[] =
 	"usage: gin_info [--env] [--json]\n"
 	"       mpirun -n 4 gin_info\n"
 	"       mpirun -n 4 gin_info --selftest [--json]\n"
+	"       gin_info --attach PID\n"
 	"       gin_info --plan --ranks N [--contexts C] [--json]\n"
 	"\n"
 	"Reports what libgin finds: versions, launcher, host, GPUs, NICs, backends, the route\n"
@@ -23,6 +24,8 @@ static const char usage[] =
 	"used, the report gives the reason and what to change.\n"
 	"\n"
 	"  --env      report environment variables only\n"
+	"  --attach   print what a running process, and the ranks on this host with which it\n"
+	"             communicates, wait for\n"
 	"  --json     print one JSON document\n"
 	"  --plan     print what each rank of N takes on each route: queue pairs, memory, bytes "
 	"sent;\n"
@@ -88,6 +91,8 @@ static int readOptions(int argc, char **argv)
 			continue;
 		if (!strcmp(argv[i], "--version"))
 			return printVersion();
+		if (!strcmp(argv[i], "--attach") && argc == 3 && atoi(argv[2]) > 0)
+			return attachPrint(atoi(argv[2]));
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return fputs(usage, stdout) < 0;
 		int taken = planOption(argv[i], argv[i + 1]);

@@ -221,6 +221,9 @@ long pairsOf(const struct report *report, const char *backend);
 /* Prints the pairs that have the reason: "among ranks 0-3; ranks 0-3 to ranks 4-7". */
 void pairsText(const struct report *report, int reason, FILE *out);
 
+/* attach.c: prints what a process and its peers wait for. Returns the exit status. */
+int attachPrint(int pid);
+
 void reportPrint(const struct report *report, int onlyEnv, int asJson);
 
 /* plan.c: takes an option of --plan: 1, 0 if it is none, or -1 after a message. */

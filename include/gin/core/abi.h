@@ -32,7 +32,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 15u
+#define GIN_DEVICE_ABI 16u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -179,6 +179,8 @@ typedef struct ginWindow {
 /* The peer of an abort line if every rank that has failed is masked. */
 #define GIN_LINE_MASKED (-2)
 
+#define GIN_LINE_ASKS (1ull << 63)
+
 /*
  * A line of host-pinned memory that the host writes and a waiting kernel reads every few
  * microseconds. Result and peer are in one word, so that a kernel never sees one without the other.
@@ -186,12 +188,37 @@ typedef struct ginWindow {
 struct ginAbortLine {
 	/*
 	 * Bits 0 to 31: ginResult_t; ginSuccess: go on. Bits 32 to 55: the failed peer; -1: all;
-	 * or GIN_LINE_MASKED. Bits 56 to 63: a number that the host changes to find out
-	 * whether kernels wait (lib/devcomm/waits.c).
+	 * or GIN_LINE_MASKED. Bits 56 to 62: a number that the host changes to find out
+	 * whether kernels wait (lib/devcomm/waits.c). Bit 63, GIN_LINE_ASKS: waiting threads tell
+	 * the host what they wait for, in ginWaits.
 	 */
 	uint64_t word;
 	uint64_t pad[7];
 };
+
+/*
+ * A wait in progress, for the host. Host-pinned. Written by the thread that has claimed it for a
+ * question: `question` last.
+ */
+struct ginWaitRecord {
+	uint32_t call;	  /* enum ginCall */
+	uint32_t context; /* of a barrier: the ranks of its team */
+	uint32_t id; /* of signal, counter or barrier; UINT32_MAX: a word in a window, or none */
+	/*
+	 * The peer for which the thread waits; UINT32_MAX: see `from`. Of a barrier: the number of
+	 * a rank in the team, or of a round.
+	 */
+	uint32_t peer;
+	/* Of a barrier: 0. from: ginFromPack(), the peers that the wait depends on; 0: all. */
+	uint64_t expected, from;
+	uint64_t seen;
+	uint64_t now;	   /* ginNow() */
+	uint32_t times;	   /* ginPoll.times */
+	uint32_t question; /* bits 56 to 63 of the abort line */
+};
+
+/* Waits that a device communicator tells for one question: others find no free record. */
+#define GIN_WAITS 32u
 
 /*
  * The mirror of a word in host memory for which many threads may wait. In GPU memory: one thread at
@@ -400,6 +427,8 @@ typedef struct ginDevComm {
 	 * memory stays readable until ginCommDestroy().
 	 */
 	const struct ginDevComm *self;
+	struct ginWaitRecord *waits; /* [GIN_WAITS], host-pinned */
+	uint32_t *waitClaims;	     /* [GIN_WAITS], GPU memory: the last question answered there */
 } ginDevComm;
 
 #ifdef __cplusplus

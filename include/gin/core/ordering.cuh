@@ -253,6 +253,12 @@ GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
 	return ginLoad<ginRelaxed, ginScopeSystem>(word);
 }
 
+/* No edge: true for the first thread that answers the question in this record. */
+GIN_FN bool ginWaitClaim(uint32_t *claim, uint32_t question)
+{
+	return ginExchange<ginRelaxed, ginScopeDevice>(claim, question) != question;
+}
+
 /* No edge: the route never changes. A plain load, which L1 may serve. */
 GIN_FN uint32_t ginPeerRoute(const struct ginPeer *peer)
 {
@@ -293,6 +299,25 @@ GIN_FN bool ginErrorClaim(uint32_t *claim)
 GIN_FN void ginErrorPublish(uint32_t *valid)
 {
 	ginStore<ginRelease, ginScopeSystem>(valid, 1u);
+}
+
+/*
+ * No edge: a word of a record of a wait, which ginWaitPublish publishes. A plain store on GPUs: as
+ * others it would take two registers more from a barrier.
+ */
+template <class Word> GIN_FN void ginWaitStore(Word *word, Word value)
+{
+#if GIN_ON_GPU
+	*word = value;
+#else
+	ginStore<ginRelaxed, ginScopeSystem>(word, value);
+#endif
+}
+
+/* E, release end: the record of a wait. Observer: the host in readRecord() of told.c. */
+GIN_FN void ginWaitPublish(uint32_t *published, uint32_t question)
+{
+	ginStore<ginRelease, ginScopeSystem>(published, question);
 }
 
 /*

@@ -14,28 +14,42 @@
 #include "mirror.cuh"
 #include "options.cuh"
 
+/* What a thread waits for, if the host asks: as in ginWaitRecord. Call 0: it does not tell. */
+struct ginWaitWhat {
+	uint32_t call = 0, context = 0;
+	uint32_t id = UINT32_MAX;
+	uint32_t peer = UINT32_MAX;
+	bool brief = false; /* without `from` and `expected`, which would take registers */
+};
+
 /* A wait in progress. */
 struct ginPoll {
 	const ginDevComm *dc;
 	struct ginMirroredWord *queue; /* of the word that holds the failure of the ring, or NULL */
 	uint64_t end;  /* the deadline; before the first reading of the clock: the duration */
 	uint64_t from; /* of ginFromPack() */
-	uint32_t
-		looked; /* when the wait last read the abort line: low half; 0: no clock read yet */
+	struct ginWaitWhat what;
+	/*
+	 * Low half: when the wait last read the abort line, in units of 2^8 ns; high half: when it
+	 * began, in units of 2^30 ns. 0: no clock read yet.
+	 */
+	uint32_t times;
 	uint32_t steps;
 	int32_t failed; /* the peer whose failure ended the wait, or -1 */
 };
 
 /* `dc`: ginDevComm.self. */
-GIN_FN struct ginPoll ginPollFor(const ginDevComm *dc, uint64_t timeout, uint64_t from)
+GIN_FN struct ginPoll ginPollFor(const ginDevComm *dc, uint64_t timeout, uint64_t from,
+				 const struct ginWaitWhat &what = {})
 {
 	timeout = timeout ? timeout : dc->timeout;
-	return {dc, nullptr, timeout ? timeout : GIN_FOREVER, from, 0, 0, -1};
+	return {dc, nullptr, timeout ? timeout : GIN_FOREVER, from, what, 0, 0, -1};
 }
 
-GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options)
+GIN_FN struct ginPoll ginPollStart(const ginDevComm &dc, const ginOptions &options,
+				   const struct ginWaitWhat &what = {})
 {
-	return ginPollFor(dc.self, options.timeout, ginFromPack(options.from));
+	return ginPollFor(dc.self, options.timeout, ginFromPack(options.from), what);
 }
 
 /* NULL: the state does not matter. */
@@ -65,13 +79,45 @@ GIN_FN int32_t ginFailedOf(const struct ginPeer *peers, const ginPeerSet &from)
 }
 
 /*
- * The result with which the abort line ends this wait, or ginSuccess. With poll.from only its peers
- * count, otherwise all peers that are not masked.
+ * Tells the host of a wait, unless another wait with this id, or an id 32 above it, has told for
+ * the question: then one of them may tell for the next one. Callers hold many registers: a slot
+ * that depends on more, or fields that are computed, take two more from a kernel for direct peers.
  */
-GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
+GIN_FN void ginWaitTell(const ginDevComm *dc, uint32_t question, const struct ginWaitWhat &what,
+			uint64_t from, uint64_t expected, uint64_t seen, uint64_t now,
+			uint32_t times)
+{
+	uint32_t slot = (what.id + question) % GIN_WAITS;
+
+	if (!ginWaitClaim(dc->waitClaims + slot, question))
+		return;
+	struct ginWaitRecord *record = dc->waits + slot;
+	ginWaitStore(&record->call, what.call);
+	ginWaitStore(&record->context, what.context);
+	ginWaitStore(&record->id, what.id);
+	ginWaitStore(&record->peer, what.peer);
+	if (!what.brief) {
+		ginWaitStore(&record->expected, expected);
+		ginWaitStore(&record->from, from);
+	}
+	ginWaitStore(&record->seen, seen);
+	ginWaitStore(&record->now, now);
+	ginWaitStore(&record->times, times);
+	ginWaitPublish(&record->question, question);
+}
+
+/*
+ * The result with which the abort line ends this wait, or ginSuccess. With poll.from only its peers
+ * count, otherwise all peers that are not masked. `least`, `seen`: for the host, if it asks.
+ */
+GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll, uint64_t now, uint64_t least, uint64_t seen)
 {
 	uint64_t word = ginMirroredLook(poll.dc->abort);
 	ginResult_t result = ginResultOf(word);
+
+	if (poll.what.call && word & GIN_LINE_ASKS)
+		ginWaitTell(poll.dc, static_cast<uint32_t>(word >> 56), poll.what, poll.from, least,
+			    seen, now, poll.times);
 
 	if (result != ginErrorPeer)
 		return result;
@@ -85,27 +131,33 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll)
 	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
+/* ginPoll.times of a wait that reads the abort line now; `begun`: its high half. */
+GIN_FN uint32_t ginPollTimes(uint32_t begun, uint64_t now)
+{
+	return (begun & 0xffff0000u) | (static_cast<uint32_t>(now >> 8) & 0xffff) | 1;
+}
+
 /* Starts the clock of a wait. */
 GIN_FN void ginPollBegin(struct ginPoll &poll, uint64_t now)
 {
 	const uint64_t never = GIN_FOREVER >> 1;
 
 	poll.end = poll.end < never - now ? now + poll.end : never;
-	poll.looked = static_cast<uint32_t>(now) | 1;
+	poll.times = ginPollTimes(static_cast<uint32_t>(now >> 30) << 16, now);
 }
 
 /*
  * Reads the clock; ginSuccess: go on waiting. Reads the abort line and the ring's failure, in host
  * memory, every 4 us.
  */
-GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
+GIN_FN ginResult_t ginPollClock(struct ginPoll &poll, uint64_t least = 0, uint64_t seen = 0)
 {
 	uint64_t now = ginNow();
-	if (!poll.looked) /* most waits end before this */
+	if (!poll.times) /* most waits end before this */
 		ginPollBegin(poll, now);
-	if (static_cast<uint32_t>(now) - poll.looked + 1 >= 4001) {
-		poll.looked = static_cast<uint32_t>(now) | 1;
-		ginResult_t result = ginPollAbort(poll);
+	if (((static_cast<uint32_t>(now >> 8) - poll.times + 1) & 0xffff) >= 17) {
+		poll.times = ginPollTimes(poll.times, now);
+		ginResult_t result = ginPollAbort(poll, now, least, seen);
 		if (result == ginSuccess && poll.queue)
 			result = ginResultOf(ginMirroredLookCalled(poll.queue));
 		if (result != ginSuccess)
@@ -120,7 +172,7 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll)
  */
 GIN_FN uint64_t ginPollEnd(const struct ginPoll &poll)
 {
-	return poll.looked ? poll.end : 0;
+	return poll.times ? poll.end : 0;
 }
 
 /* The next reading of the clock reads the abort line, too. */
@@ -129,7 +181,8 @@ GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
 	if (!end)
 		return;
 	poll.end = end;
-	poll.looked = (static_cast<uint32_t>(ginNow()) - 4001) | 1;
+	uint64_t now = ginNow();
+	poll.times = ginPollTimes(static_cast<uint32_t>(now >> 30) << 16, now - (17 << 8));
 }
 
 /* A loop reads the clock once in GIN_LOOKS loads or steps. */
@@ -179,7 +232,7 @@ template <class Look> GIN_FN ginResult_t ginPollUntil(struct ginPoll &poll, Look
 	ginResult_t result = ginSuccess;
 
 	while (result == ginSuccess && !ginLookOften(look, least, bits, seen))
-		result = ginPollClock(poll);
+		result = ginPollClock(poll, least, *seen);
 	return result;
 }
 
@@ -256,7 +309,8 @@ GIN_FN void ginWaitCount(struct ginMirroredWord *abort, int64_t change)
 template <class Look> GIN_FN_CALLED ginResult_t ginWaitOn(const ginDevComm *dc, ginCold<Look> look,
 							  ginCold<struct ginWaitFor> what)
 {
-	struct ginPoll poll = ginPollFor(dc, what.timeout, what.from);
+	struct ginPoll poll =
+		ginPollFor(dc, what.timeout, what.from, {what.call, what.context, what.id});
 	uint64_t seen = 0;
 
 	poll.queue = what.failed;

@@ -421,7 +421,7 @@ GIN_FN struct ginSendPatience ginSendPatienceStart(const ginDevComm *dc, uint64_
 GIN_FN_COLD uint64_t ginSendPatienceEnds(const ginDevComm *dc, uint64_t deadline, uint64_t from)
 {
 	struct ginPoll poll = ginPollFor(dc, 1, from);
-	ginResult_t result = ginPollAbort(poll);
+	ginResult_t result = ginPollAbort(poll, 0, 0, 0);
 
 	if (result == ginSuccess && ginNow() >= deadline)
 		result = ginErrorTimeout;

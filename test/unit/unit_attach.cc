@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// unit_attach - gin_info --attach names the waits of running processes, signals, and a ring of
+// waits; the processes go on. Without a ring it names the rank for which the others wait.
+#include <string>
+
+#include <gin_device.cuh>
+
+#include "expect.h"
+#include "ranks.h"
+
+enum { RANKS = 3, STEPS = 2 };
+
+// What rank 0 has read, for all ranks: a file, because the ranks are processes.
+static int *pidOf, *seen; // shared
+
+struct Args {
+	ginDevComm dc;
+	bool ring;
+	uint64_t least;
+	ginResult_t result;
+};
+
+// Rank r waits for a signal of rank r + 1; the last rank, if there is no ring, for nobody.
+static void wait(void *arg)
+{
+	Args &args = *static_cast<Args *>(arg);
+	Gin gin(args.dc, 0);
+	ginOptions options;
+
+	options.from = {(args.dc.rank + 1) % RANKS, 1, 1};
+	args.result = ginSuccess;
+	if (args.ring || args.dc.rank + 1 < RANKS)
+		args.result = gin.waitSignal(1, args.least, {}, options);
+}
+
+static void send(void *arg)
+{
+	Args &args = *static_cast<Args *>(arg);
+
+	args.result = Gin(args.dc, 0).signal((args.dc.rank + RANKS - 1) % RANKS, GinSignalInc{1});
+}
+
+static char path[600]; // of gin_info
+
+static void findTool()
+{
+	char own[512];
+	ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	EXPECT(length > 0);
+	own[length] = '\0';
+	*strrchr(own, '/') = '\0';
+	snprintf(path, sizeof(path), "%s/../tools/gin_info", own);
+	if (!access(path, X_OK))
+		return;
+	printf("there is no gin_info: hwloc is missing, or make has not built the tools\n");
+	exit(77);
+}
+
+static std::string gin_info(int pid)
+{
+	char command[700], part[512];
+	std::string text;
+
+	snprintf(command, sizeof(command), "%s --attach %d 2>&1", path, pid);
+	FILE *tool = popen(command, "r");
+	EXPECT(tool != nullptr);
+	while (fgets(part, sizeof(part), tool))
+		text += part;
+	pclose(tool);
+	return text;
+}
+
+// Asks until the words are there: the kernels of other ranks may begin later.
+static std::string awaitWords(const char *words)
+{
+	std::string text;
+
+	for (int tries = 0; tries < 60; tries++) {
+		text = gin_info(pidOf[1]);
+		if (text.find(words) != std::string::npos)
+			return text;
+	}
+	EXPECT_HAS(text.c_str(), words);
+	return text;
+}
+
+static void watch(int step)
+{
+	if (step == 0) {
+		std::string text =
+			awaitWords("a ring of waits: rank 0 waits for rank 1 waits for rank "
+				   "2 waits for rank 0\n");
+		EXPECT_HAS(text.c_str(), " s: waitSignal in context 0 of device communicator 1, "
+					 "signal 1: expected at least 1, saw 0; rank 2 (host ");
+		EXPECT_HAS(text.c_str(), "rank 1 of 3, process ");
+		EXPECT_HAS(text.c_str(), "1 contexts, 2 signals, 4 counters, 4 barriers\n");
+	} else {
+		std::string text = awaitWords("rank 1 waits for rank 2, which waits for no rank");
+		EXPECT_HAS(text.c_str(), "  signal 1 of context 0: 1\n");
+		EXPECT(text.find("ring") == std::string::npos);
+	}
+}
+
+// A child of rank 0 watches: a process that does not communicate.
+static void step(const ginConfig_t *config, const ginDevComm &dc, int number)
+{
+	Args waits = {dc, number == 0, number + 1u, ginErrorInvalidUsage}, sends = waits;
+	pid_t child = config->rank ? 0 : fork();
+
+	if (!config->rank && !child) {
+		watch(number);
+		__atomic_store_n(seen, number + 1, __ATOMIC_RELEASE);
+		_exit(0);
+	}
+	pthread_t thread;
+	EXPECT(!pthread_create(
+		&thread, nullptr,
+		[](void *arg) -> void * {
+			EXPECT_SUCCESS(ginHostLaunch(1, 1, wait, arg));
+			return nullptr;
+		},
+		&waits));
+	for (int tries = 0; __atomic_load_n(seen, __ATOMIC_ACQUIRE) <= number; tries++) {
+		EXPECT(tries < 6000);
+		if (!config->rank && waitpid(child, nullptr, WNOHANG) == child)
+			EXPECT(__atomic_load_n(seen, __ATOMIC_ACQUIRE) > number);
+		usleep(10000);
+	}
+	EXPECT_SUCCESS(ginHostLaunch(1, 1, send, &sends));
+	EXPECT_SUCCESS(sends.result);
+	pthread_join(thread, nullptr);
+	EXPECT_SUCCESS(waits.result);
+}
+
+static int run(const ginConfig_t *config)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginComm_t comm;
+	ginDevComm dc;
+
+	EXPECT_SUCCESS(ginCommInit(config, &comm));
+	pidOf[config->rank] = getpid();
+	want.signals = 2;
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	for (int number = 0; number < STEPS; number++) {
+		step(config, dc, number);
+		EXPECT_SUCCESS(ginCommAllgather(comm, nullptr, nullptr, 0));
+	}
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return 0;
+}
+
+int main()
+{
+	void *shared =
+		mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	EXPECT(shared != MAP_FAILED);
+	findTool();
+	seen = static_cast<int *>(shared);
+	pidOf = seen + 1;
+	EXPECT_HAS(gin_info(getpid()).c_str(), "does not answer: it has no communicator");
+	const int *result = ranksStart(RANKS, 0, run);
+	for (int r = 0; r < RANKS; r++)
+		EXPECT_EQUAL(result[r], 0);
+	return 0;
+}
