@@ -586,6 +586,15 @@ def case_graph(comm):
     buffer.destroy()
 
 
+def refuses(error, words, call):
+    try:
+        call()
+    except error as raised:
+        assert words in str(raised), raised
+    else:
+        raise AssertionError(words)
+
+
 def case_normal(comm):
     """High throughput, in the order of DeepEP's test of one node: layout, dispatch, cached, worst, combine."""
     ranks, experts, topk, tokens, hidden = comm.size, 3 * comm.size, 4, 37 + comm.rank, 256
@@ -663,16 +672,8 @@ def case_normal(comm):
             assert torch.equal(out.cpu(), total.to(torch.bfloat16))
             if sent is not None:
                 assert torch.allclose(sums.cpu(), torch.where(idx[me] >= 0, weights[me], 0.0))
-    for words, call in (
-        ("handle is not one of dispatch", lambda: buffer.combine(mine, (mine,))),
-        ("no argument surprise", lambda: buffer.dispatch(mine, surprise=1)),
-    ):
-        try:
-            call()
-        except TypeError as error:
-            assert words in str(error), error
-        else:
-            raise AssertionError(words)
+    refuses(TypeError, "handle is not one of dispatch", lambda: buffer.combine(mine, (mine,)))
+    refuses(TypeError, "no argument surprise", lambda: buffer.dispatch(mine, surprise=1))
     buffer._free()
 
 
@@ -684,66 +685,52 @@ def case_elastic(comm):
     idx = torch.rand(tokens, experts, generator=make).topk(2, dim=1).indices
     idx[torch.rand(idx.shape, generator=make) < 0.2] = -1
     idx, weights = idx.to(DEVICE), torch.rand(idx.shape, generator=make).to(DEVICE)
-    device = "none" if DEVICE == "cpu" else None
-    old = deep_ep.Buffer(comm, device=device)
+    device = {"device": "none" if DEVICE == "cpu" else None}
+    old = deep_ep.Buffer(comm, **device)
     per_rank, _, per_expert, in_rank, _ = old.get_dispatch_layout(idx, experts)
     layout = {"num_tokens_per_rank": per_rank, "is_token_in_rank": in_rank, "num_tokens_per_expert": per_expert}
     rows, r_idx, r_weights, counts, v1, _ = old.dispatch(x, **layout, topk_idx=idx, topk_weights=weights)
     out, sums, _ = old.combine(rows, v1, topk_weights=r_weights)
-    buffer = deep_ep.ElasticBuffer(comm, num_max_tokens_per_rank=most, hidden=hidden, device=device)
+    buffer = deep_ep.ElasticBuffer(comm, num_max_tokens_per_rank=most, hidden=hidden, **device)
     assert (buffer.num_scaleup_ranks, buffer.scaleup_rank_idx) == (comm.size, me)
+    buffer.barrier()
     n, each = rows.shape[0], experts // comm.size
     for is_async, counted, alignment in ((False, None, 4), (True, False, 1)):
         event = {"previous_event": buffer.capture(), "allocate_on_comm_stream": True} if is_async else {}
         event["async_with_compute_stream"] = is_async
 
-        def done(overlap):
-            if is_async:
-                overlap.current_stream_wait()
-
         stats = torch.arange(each, dtype=torch.int32, device=DEVICE)
         seen, s_idx, s_weights, handle, overlap = buffer.dispatch(
             x, idx, weights, stats, num_experts=experts, expert_alignment=alignment, do_cpu_sync=counted, **event
         )
-        done(overlap)
+        buffer._wait(overlap)
         assert torch.equal(seen[:n], rows) and torch.equal(s_idx[:n], r_idx) and bool((s_idx[n:] == -1).all())
         assert torch.equal(s_weights[:n], r_weights) and seen.shape[0] == (n if counted is None else most * comm.size)
         items = [int((r_idx == e).sum()) for e in range(each)]
-        same("statistics", stats.tolist(), [e + count for e, count in enumerate(items)])
+        same("statistics", (stats - torch.arange(each, device=DEVICE)).tolist(), items)
         padded = [-(-count // alignment) * alignment for count in items]
         same("counts", handle.num_recv_tokens_per_expert_list, padded if counted is None else [])
         same("sums of counts", handle.psum_num_recv_tokens_per_expert.tolist(), np.cumsum(padded).tolist())
         ends = handle.psum_num_recv_tokens_per_scaleup_rank.tolist()
         wanted = [s * most + t for s, (b, e) in enumerate(zip([0, *ends], ends)) for t in v1[3][b:e].tolist()]
         same("sources", handle.recv_src_metadata[:n, 0].tolist(), wanted)
-        assert (handle.topk_idx is idx) is False and torch.equal(handle.topk_idx, idx)
+        assert handle.topk_idx is not idx and torch.equal(handle.topk_idx, idx)
         scales = torch.arange(tokens * 2, dtype=torch.float32, device=DEVICE).view(tokens, 2)
-        codes = x.to(torch.float8_e4m3fn)
-        (c_rows, c_scales), c_idx, none, again, overlap = buffer.dispatch(
-            (codes, scales), handle=handle, use_tma_aligned_col_major_sf=True, **event
-        )
-        done(overlap)
+        cached = {"x": (x.to(torch.float8_e4m3fn), scales), "handle": handle, "use_tma_aligned_col_major_sf": True}
+        (c_rows, c_scales), c_idx, none, again, overlap = buffer.dispatch(**cached, **event)
+        buffer._wait(overlap)
         assert again is handle and none is None and c_idx is s_idx and c_scales.stride(0) == 1
         assert torch.equal(c_rows[:n].view(torch.uint8), rows.to(torch.float8_e4m3fn).view(torch.uint8))
         assert torch.equal(c_scales[:n, 1] % 2, torch.ones(n, device=DEVICE)) and c_scales.stride(1) % 4 == 0
         back, b_sums, overlap = buffer.combine(seen, handle, topk_weights=s_weights, **event)
-        done(overlap)
+        buffer._wait(overlap)
         assert torch.equal(back, out) and torch.equal(b_sums, sums)
     assert buffer.dispatch(x, idx, num_experts=experts)[2] is None
-    buffer.barrier()
-    for words, error, call in (
-        ("rows for each expert are absent", NotImplementedError, lambda: buffer.dispatch(x, idx, do_expand=True)),
-        ("no attribute 'engram_write'", AttributeError, lambda: buffer.engram_write(x)),
-        ("no attribute 'channel_linked_list'", AttributeError, lambda: handle.channel_linked_list),
-        ("num_max_tokens_per_rank is 5", ValueError,
-         lambda: buffer.dispatch(x, idx, num_experts=experts, num_max_tokens_per_rank=5)),
-    ):  # fmt: skip
-        try:
-            call()
-        except error as raised:
-            assert words in str(raised), raised
-        else:
-            raise AssertionError(words)
+    few = {"num_experts": experts, "num_max_tokens_per_rank": 5}
+    refuses(NotImplementedError, "rows for each expert are absent", lambda: buffer.dispatch(x, idx, do_expand=True))
+    refuses(AttributeError, "no attribute 'engram_write'", lambda: buffer.engram_write(x))
+    refuses(AttributeError, "no attribute 'channel_linked_list'", lambda: handle.channel_linked_list)
+    refuses(ValueError, "num_max_tokens_per_rank is 5", lambda: buffer.dispatch(x, idx, **few))
     old._free()
     buffer._buffer._free()
 
