@@ -101,7 +101,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	/* 1. Reserve. */
 	if (!GIN_WORK_EARLY && reserves)
 		range.first = ginTicketAdd(&q->reserved, range.count);
-	how |= describe(p);
+	const uint32_t more = describe(p);
 	struct ginSendFixed f = ginSendLoadFixed(q, ginHowHas(how, GIN_HOW_COUNTS));
 	if (GIN_WORK_EARLY)
 		ginSendLoadTurn(&f, q);
@@ -119,11 +119,11 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	}
 	/* 2. Write. */
 	uint64_t end = ginWorkOutcome(state, latched, range.first + range.count);
-	ginWorkWriteAll<kind>(p, how, f, range, group.rank * each);
+	ginWorkWriteAll<kind>(p, how | more, f, range, group.rank * each);
 	if (!ginWorkOk(end))
 		ginWorkVoid(how, each, f, range, group.rank * each);
 	/* 3. Hand over, one lane for all. The fence is cumulative: it covers all their sources. */
-	const bool toSystem = ginAnyOf(group, ginHowHas(how, GIN_HOW_SYSTEM));
+	const bool toSystem = ginAnyOf(group, ginHowHas(more, GIN_HOW_SYSTEM));
 	if (!GIN_WORK_EARLY)
 		ginSendLoadLate(&f, q);
 	ginMeetAll(group);
