@@ -72,7 +72,7 @@ class HtReceived:
 
 
 class HtEp:
-    """The state of high throughput on a communicator whose ranks are all direct peers. Collective.
+    """The state of high throughput on a communicator. Collective.
 
     experts         of all ranks, as even as can be
     topk, tokens    the most experts of a token, tokens of a rank

@@ -23,7 +23,7 @@ def _handle_of(handle):
 
 
 class Normal:
-    """The methods of Buffer for high throughput. All ranks are direct peers."""
+    """The methods of Buffer for high throughput."""
 
     @staticmethod
     def get_dispatch_config(num_ranks):
