@@ -3,10 +3,11 @@
  * watch.c - a thread that sees when a rank of a group has died, and ends the waits of the others
  *
  * Calls of this library see page->stop. Kernels of PyTorch and of programs spin on words of the
- * pads and know of no page: this rank raises every word of its own pads, and takes its own signals
- * from the pads of the others, dead ones too, again and again. Each rank does so, because libgin
- * tells a death to all. The kernels end, with results that are not valid; the group fails every
- * further call.
+ * pads and know of no page: this rank raises the words of all others in its own pads, and takes its
+ * own signals from the pads of the others, dead ones too, again and again. It leaves alone what it
+ * signals to itself: PyTorch's kernels do, and wait for 0 before and for 1 after. Each rank does
+ * so, because libgin tells a death to all. The kernels end, with results that are not valid; the
+ * group fails every further call.
  */
 #include "symm.h"
 
@@ -45,15 +46,24 @@ static void fill(struct symmGpu *gpu, void *dst, uint32_t value, size_t pitch, s
 		__atomic_store_n((uint32_t *)((char *)dst + row * pitch), value, __ATOMIC_RELAXED);
 }
 
-static void releasePads(struct ginSymmGroup *group, struct ginSymmPeers *p)
+/* Word [channel][source] of a pad, in all channels. */
+static void fillColumn(struct ginSymmGroup *group, const struct ginSymmPeers *p, void *pad,
+		       int source, uint32_t value)
 {
-	size_t nRanks = (size_t)group->nRanks, words = p->padBytes / sizeof(uint32_t);
+	size_t nRanks = (size_t)group->nRanks, rows = p->padBytes / sizeof(uint32_t) / nRanks;
 
-	fill(group->gpu, p->pad->memory.base, 1, sizeof(uint32_t), words);
-	for (size_t r = 0; r < nRanks; r++)
-		if (p->pads[r] && r != (size_t)group->rank)
-			fill(group->gpu, (uint32_t *)p->pads[r] + group->rank, 0,
-			     nRanks * sizeof(uint32_t), words / nRanks);
+	fill(group->gpu, (uint32_t *)pad + source, value, nRanks * sizeof(uint32_t), rows);
+}
+
+static void releasePads(struct ginSymmGroup *group, const struct ginSymmPeers *p)
+{
+	for (int r = 0; r < group->nRanks; r++) {
+		if (r == group->rank)
+			continue;
+		fillColumn(group, p, p->pad->memory.base, r, 1);
+		if (p->pads[r])
+			fillColumn(group, p, p->pads[r], group->rank, 0);
+	}
 }
 
 static void become(struct ginSymmGroup *group, enum symmState state, uint64_t ends)

@@ -44,21 +44,33 @@ static void over(const Rank &r, const Block &b, bool closesFirst)
 		ginSymmClose(r.group);
 }
 
+/* Waits until the word is `from`, and changes it to 1 - from. */
+static void change(uint32_t *word, uint32_t from)
+{
+	for (uint32_t seen = from; !__atomic_compare_exchange_n(word, &seen, 1 - from, false,
+								__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	     seen = from)
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 /*
  * What kernels of PyTorch do without a limit, on channel `channel`: take a signal of rank 1, or
  * raise one at rank 1 that was raised before.
  */
 static void spin(const Block &b, int channel, bool takes)
 {
-	if (!b.info.pads[1])
-		return;
-	uint32_t *word = takes ? b.word(b.info.rank, channel, 1) : b.word(1, channel, b.info.rank);
-	const uint32_t from = takes ? 1 : 0;
+	if (b.info.pads[1])
+		change(takes ? b.word(b.info.rank, channel, 1) : b.word(1, channel, b.info.rank),
+		       takes ? 1 : 0);
+}
 
-	for (uint32_t seen = from; !__atomic_compare_exchange_n(word, &seen, 1 - from, false,
-								__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	     seen = from)
-		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/* They signal to their own rank, too, as to all others: until its pads are released. */
+static void signalSelf(const Block &b, int channel, Clock::time_point end)
+{
+	while (b.info.pads[1] && Clock::now() < end) {
+		change(b.word(b.info.rank, channel, b.info.rank), 0);
+		change(b.word(b.info.rank, channel, b.info.rank), 1);
+	}
 }
 
 static long long since(Clock::time_point began)
@@ -75,7 +87,8 @@ static void inBarrier(const Rank &r)
 	SYMM_CHECK(ginSymmBarrier(b.peers, 0, LIMIT_MS, nullptr));
 	dieAsRankOne(r);
 	const Clock::time_point began = Clock::now();
-	std::thread taker(spin, std::cref(b), 20, true), raiser(spin, std::cref(b), 21, false);
+	std::thread taker(spin, std::cref(b), 20, true), raiser(spin, std::cref(b), 21, false),
+		self(signalSelf, std::cref(b), 22, began + std::chrono::milliseconds(600));
 	if (r.rank == 0)
 		SYMM_FAILS(ginSymmBarrier(b.peers, 0, LIMIT_MS, nullptr), ginErrorPeer,
 			   "barrier on channel 0: ");
@@ -85,6 +98,7 @@ static void inBarrier(const Rank &r)
 	EXPECT_HAS(ginSymmGetLastError(), "rank 1");
 	const long long own = since(began);
 	taker.join();
+	self.join();
 	raiser.join();
 	printf("rank %d: the call ended after %lld ms, other kernels after %lld ms\n", r.rank, own,
 	       since(began));

@@ -75,7 +75,10 @@ static void capture(const Rank &r)
 	SYMM_CHECK(ginSymmFree(b.base));
 }
 
-/* The last rank aborts: words of this rank's pad are raised, its signals at others are taken. */
+/*
+ * The last rank aborts: words of others in this rank's pad are raised, its signals at others are
+ * taken, and what it signals to itself stays as it is.
+ */
 static void released(const Rank &r)
 {
 	Block b(r, 256, 0);
@@ -85,11 +88,15 @@ static void released(const Rank &r)
 	r.meet();
 	if (r.rank == gone)
 		EXPECT_SUCCESS(ginCommAbort(r.comm));
-	for (int i = 0; i < CHANNELS_OF; i++)
-		while (!__atomic_load_n(b.word(r.rank, 0, i), __ATOMIC_RELAXED) &&
-		       i / r.nRanks != last)
+	for (int i = 0; i < last * r.nRanks; i++)
+		while (i % r.nRanks != r.rank &&
+		       !__atomic_load_n(b.word(r.rank, 0, i), __ATOMIC_RELAXED))
 			sched_yield();
+	for (int i = r.rank; i < CHANNELS_OF; i += r.nRanks)
+		EXPECT_EQUAL(__atomic_load_n(b.word(r.rank, 0, i), __ATOMIC_RELAXED), 0u);
 	while (r.rank != gone && __atomic_load_n(b.word(gone, last, r.rank), __ATOMIC_RELAXED))
+		sched_yield();
+	while (ginSymmCheck(r.group) == ginSuccess)
 		sched_yield();
 	EXPECT(ginSymmBarrier(b.peers, 0, 10000, nullptr) != ginSuccess);
 	ginSymmRelease(b.peers);
