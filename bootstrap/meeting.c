@@ -293,8 +293,9 @@ int meetingAsk(const struct rootContact *contact, const struct rootRequest *requ
 			     deadline);
 
 	if (fd < 0)
-		return isHere && errno != EACCES ? noConnectionHere(contact, why)
-						 : noConnection(contact, patient, why);
+		return isHere && errno != EACCES && rootIsHere(contact) /* still */
+			       ? noConnectionHere(contact, why)
+			       : noConnection(contact, patient, why);
 	if (socketSend(fd, request, sizeof(*request), deadline) ||
 	    receiveReply(fd, reply, deadline)) {
 		result = noReply(contact, why);
