@@ -196,8 +196,6 @@ static void formatWhat(const struct ginWaitRecord *r, char *out, size_t bytes)
 			 (unsigned long long)r->seen);
 	else
 		devCommFormatWait(&wait, out, bytes);
-	if (!*out)
-		snprintf(out, bytes, ", for room in the ring");
 }
 
 /* The call and its object, whom it depends on, and whether these ranks live. */

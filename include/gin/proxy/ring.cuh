@@ -319,9 +319,7 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 				 int peer, uint32_t id, uint64_t posted, uint64_t until,
 				 uint64_t timeout, uint64_t from)
 {
-	struct ginPoll poll = ginPollFor(
-		dc, timeout, from,
-		{ginHowCall(how), ginRingContext(dc, queue), id, static_cast<uint32_t>(peer)});
+	struct ginPoll poll = ginPollFor(dc, timeout, from);
 	ginResult_t result;
 
 	if (posted == GIN_POSTED_FULL) {
