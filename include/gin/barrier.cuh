@@ -148,8 +148,9 @@ private:
 	const Which which;
 
 	static constexpr uint32_t contextShift = ginBarrierWord<checks>::contextShift;
-	/* ginWaitWhat.call: kernels for the proxy or gdaki alone have no registers left for it. */
-	static constexpr uint32_t told = routes == GIN_ROUTES_DIRECT || routes == GIN_ROUTES_ALL
+	/* ginWaitWhat.call: kernels for other routes, or with calls, lack registers for it. */
+	static constexpr uint32_t told = routes == GIN_ROUTES_DIRECT || (routes == GIN_ROUTES_ALL &&
+									 !(GIN_ON_GPU && GIN_CALLS))
 						 ? ginCallBarrier
 						 : ginCallNone;
 	static_assert(GIN_MAX_CONTEXTS < 1u << 16, "1 + the context fits");
@@ -526,7 +527,7 @@ private:
 	{
 		const GinBarrierOn barrier(*self, {nRanks, rank, stride}, which);
 		const uint64_t *word = self->signal[ginWriterGpu] + barrier.wordIndex(0);
-		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from));
+		struct ginPoll poll = ginPollFor(self, timeout, barrier.waitsFor(from), {told});
 		ginResult_t result = ginSuccess;
 		GIN_NO_UNROLL
 		for (int peer = 0; result == ginSuccess && peer < nRanks; peer++, word++) {

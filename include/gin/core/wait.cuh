@@ -31,7 +31,8 @@ struct ginPoll {
 	struct ginWaitWhat what;
 	/*
 	 * Low half: when the wait last read the abort line, in units of 2^8 ns; high half: when it
-	 * began, in units of 2^30 ns. 0: no clock read yet.
+	 * began, in units of 2^30 ns. Of a wait that does not tell: when it last read the line, in
+	 * ns. 0: no clock read yet.
 	 */
 	uint32_t times;
 	uint32_t steps;
@@ -131,10 +132,21 @@ GIN_FN ginResult_t ginPollAbort(struct ginPoll &poll, uint64_t now, uint64_t lea
 	return poll.from && poll.failed < 0 ? ginSuccess : ginErrorPeer;
 }
 
-/* ginPoll.times of a wait that reads the abort line now; `begun`: its high half. */
-GIN_FN uint32_t ginPollTimes(uint32_t begun, uint64_t now)
+/* The wait reads the abort line now; `begun`: the high half of ginPoll.times. */
+GIN_FN void ginPollLooks(struct ginPoll &poll, uint32_t begun, uint64_t now)
 {
-	return (begun & 0xffff0000u) | (static_cast<uint32_t>(now >> 8) & 0xffff) | 1;
+	if (poll.what.call)
+		poll.times = (begun & 0xffff0000u) | (static_cast<uint32_t>(now >> 8) & 0xffff) | 1;
+	else
+		poll.times = static_cast<uint32_t>(now) | 1;
+}
+
+/* Is it 4 us since the wait has read the abort line? */
+GIN_FN bool ginPollIsDue(const struct ginPoll &poll, uint64_t now)
+{
+	if (poll.what.call)
+		return ((static_cast<uint32_t>(now >> 8) - poll.times + 1) & 0xffff) >= 17;
+	return static_cast<uint32_t>(now) - poll.times + 1 >= 4001;
 }
 
 /* Starts the clock of a wait. */
@@ -143,7 +155,7 @@ GIN_FN void ginPollBegin(struct ginPoll &poll, uint64_t now)
 	const uint64_t never = GIN_FOREVER >> 1;
 
 	poll.end = poll.end < never - now ? now + poll.end : never;
-	poll.times = ginPollTimes(static_cast<uint32_t>(now >> 30) << 16, now);
+	ginPollLooks(poll, static_cast<uint32_t>(now >> 30) << 16, now);
 }
 
 /*
@@ -155,8 +167,8 @@ GIN_FN ginResult_t ginPollClock(struct ginPoll &poll, uint64_t least = 0, uint64
 	uint64_t now = ginNow();
 	if (!poll.times) /* most waits end before this */
 		ginPollBegin(poll, now);
-	if (((static_cast<uint32_t>(now >> 8) - poll.times + 1) & 0xffff) >= 17) {
-		poll.times = ginPollTimes(poll.times, now);
+	if (ginPollIsDue(poll, now)) {
+		ginPollLooks(poll, poll.times, now);
 		ginResult_t result = ginPollAbort(poll, now, least, seen);
 		if (result == ginSuccess && poll.queue)
 			result = ginResultOf(ginMirroredLookCalled(poll.queue));
@@ -182,7 +194,7 @@ GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
 		return;
 	poll.end = end;
 	uint64_t now = ginNow();
-	poll.times = ginPollTimes(static_cast<uint32_t>(now >> 30) << 16, now - (17 << 8));
+	ginPollLooks(poll, static_cast<uint32_t>(now >> 30) << 16, now - (17 << 8));
 }
 
 /* A loop reads the clock once in GIN_LOOKS loads or steps. */
