@@ -296,8 +296,11 @@ def killed(r):
     """Barriers and signals end by the death; their limits are far beyond the test's."""
     tensor, handle = r.symmetric(4)
     handle.barrier()
-    if r.rank == 1:
+    store = dist.distributed_c10d._get_default_store()
+    if r.rank == 1:  # all others are out of the barrier
+        store.wait([f"out {rank}" for rank in range(r.size) if rank != 1])
         os.kill(os.getpid(), signal.SIGKILL)
+    store.set(f"out {r.rank}", "")
     began = time.monotonic()
     if CUDA:  # PyTorch's kernel, which knows no limit
         torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", r.group.group_name)
