@@ -16,7 +16,7 @@
  *	pulled   [source]: has read its rows                    sources, combine
  *	pool     [rows][row bytes], meta [rows][meta bytes]     sources, dispatch; owner, combine
  *
- * and with several domains, see ht_rail.cuh:
+ * and with several domains, see rail.cuh:
  *
  *	message  [half][other domain]: T, rows to each rank,    rail peers, notify
  *	         items of the domain's experts, its epHtPairs

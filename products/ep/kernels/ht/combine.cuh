@@ -152,18 +152,27 @@ protected:
 				     sumOf(t, count, p));
 	}
 
-	/*
-	 * Lists the rows of a token, ranks ascending, when they are ready. False: a rank is lost.
-	 */
+	/* Lists the rows of a token of this rank. */
 	GIN_FN bool findRows(uint32_t t, uint32_t *count) const
+	{
+		return listRows(
+			0, ranks(), [&](uint32_t r) { return slotOf(t, r); }, count);
+	}
+
+	/*
+	 * Lists a token's rows at places[from], ..., places[from + n - 1], ranks ascending, when
+	 * they are ready. slotAt(i): of the row at places[from + i]. False: a rank is lost.
+	 */
+	template <class Slot>
+	GIN_FN bool listRows(uint32_t from, uint32_t n, Slot slotAt, uint32_t *count) const
 	{
 		uint32_t found = 0;
 		bool here = true;
 		epTeamSync(); /* the list of the token before has been read */
 		GIN_NO_UNROLL
-		for (uint32_t first = 0; first < ranks(); first += epTeamSize()) {
-			const uint32_t r = first + epTeamLane();
-			const uint32_t slot = r < ranks() ? slotOf(t, r) : EP_NONE;
+		for (uint32_t first = 0; first < n; first += epTeamSize()) {
+			const uint32_t i = first + epTeamLane(), r = from + i;
+			const uint32_t slot = i < n ? slotAt(i) : EP_NONE;
 			const uint32_t has = slot != EP_NONE ? 1 : 0;
 			const uint32_t at = found + epTeamScan(has) - 1;
 			here = here && (!has || isReady(r, slot));

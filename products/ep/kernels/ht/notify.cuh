@@ -133,19 +133,25 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
-			return;
-		markTokens();
-		if (!isLastBlock())
-			return;
-		epoch = epWordLoad(&plan.state->notified);
-		addGroups();
-		sendLines();
-		if (receiveLines())
+		if (count() && receiveLines())
 			finish();
 	}
 
 protected:
+	/* Counts this rank's rows, and sends the lines. True in the last block. */
+	GIN_FN bool count()
+	{
+		if (stopped())
+			return false;
+		markTokens();
+		if (!isLastBlock())
+			return false;
+		epoch = epWordLoad(&plan.state->notified);
+		addGroups();
+		sendLines();
+		return true;
+	}
+
 	GIN_FN uint32_t groups() const { return (call.tokens + EP_HT_GROUP - 1) / EP_HT_GROUP; }
 
 	/* The bits of all pairs. A team takes a group. */

@@ -3,7 +3,7 @@
  * rail.cuh - high throughput between domains: rings of chunks from rail peer to rail peer
  *
  * Ranks of a domain are direct to each other. A row goes to another domain once, to the rail peer
- * there, which forwards it to the ranks of its domain; sums come back in the same way. A chunk has
+ * there, which forwards it to the ranks of its domain; a combine puts a domain's sums. A chunk has
  * the rows of 32 tokens, or none, so that both ends count chunks alike:
  *
  *	EP_HT_HEAD	EpHt::shape()
@@ -242,20 +242,14 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped())
+		if (!count())
 			return;
-		markTokens();
-		if (!isLastBlock())
-			return;
-		epoch = epWordLoad(&plan.state->notified);
-		addGroups();
-		sendLines();
 		sendMessages();
-		if (awaitMessages()) {
-			forwardMessages();
-			if (receiveLines())
-				finish();
-		}
+		if (!awaitMessages())
+			return;
+		forwardMessages();
+		if (receiveLines())
+			finish();
 	}
 
 private:

@@ -2,7 +2,7 @@
 /*
  * rail_combine.cuh - combine between domains: each domain adds the rows of its ranks
  *
- * Stagers copy rows for other ranks of this domain to the pool, as in ht_combine.cuh. Adders add
+ * Stagers copy rows for other ranks of this domain to the pool, as in combine.cuh. Adders add
  * the domain's rows of rail peers' tokens, in float, round them to bf16 and put the chunks.
  * Reducers add bias and the domains' sums of this rank's tokens, domains ascending; the own
  * domain's sum is rounded, too, so that a sum does not depend on where its token is.
@@ -110,27 +110,12 @@ private:
 		return rail.put(chunk, shape(), size_t{n} * rowStep());
 	}
 
-	/* The rows of a token in this domain, ranks ascending, when they are ready. */
+	/* Lists the rows of a token in this domain. */
 	GIN_FN bool find(const Token &token, uint32_t *count) const
 	{
-		uint32_t found = 0;
-		bool here = true;
-		epTeamSync(); /* the list of the token before has been read */
-		GIN_NO_UNROLL
-		for (uint32_t first = 0; first < peers(); first += epTeamSize()) {
-			const uint32_t j = first + epTeamLane(), r = token.d * peers() + j;
-			const uint32_t slot =
-				j < peers() ? slotIn(token.pairs[j], token.n) : EP_NONE;
-			const uint32_t has = slot != EP_NONE ? 1 : 0;
-			const uint32_t at = found + epTeamScan(has) - 1;
-			here = here && (!has || isReady(r, slot));
-			if (has)
-				rows[at] = rowAt(r, slot);
-			found += epTeamSum(has);
-		}
-		epTeamSync();
-		*count = found;
-		return epTeamAll(here);
+		return listRows(
+			token.d * peers(), peers(),
+			[&](uint32_t j) { return slotIn(token.pairs[j], token.n); }, count);
 	}
 
 	GIN_FN ginWord16 sumOfDomain(uint32_t count, uint32_t p) const

@@ -2,7 +2,7 @@
 /*
  * rail_dispatch.cuh - dispatch between domains
  *
- * Movers store rows at ranks of this domain, as in ht_dispatch.cuh. Senders stage and put the rows
+ * Movers store rows at ranks of this domain, as in dispatch.cuh. Senders stage and put the rows
  * for other domains. Forwarders store the rows of rail peers at their final places, and tell their
  * done words: a receiver cannot tell them from rows of its own domain. Rows that this rank stores
  * at itself go to recvX, and copiers take those that other ranks of the domain store.

@@ -18,6 +18,18 @@ def _overlap(event):
     return EventOverlap(event) if isinstance(event, EventHandle) else event
 
 
+def _after(events, is_async, on_comm_stream):
+    """The keywords of Buffer's calls. An event before V2's epilogue is one before the whole call."""
+    first, before_epilogue = events
+    if before_epilogue is not None:
+        before_epilogue.current_stream_wait()
+    return {
+        "previous_event": _overlap(first),
+        "async_finish": is_async,
+        "allocate_on_comm_stream": bool(on_comm_stream and first is not None and is_async),
+    }
+
+
 def _column_major(scales):
     """A copy whose columns are contiguous and begin at multiples of 16 bytes."""
     rows, columns = scales.shape
@@ -183,12 +195,8 @@ class ElasticBuffer(metaclass=NamesAbsent):
         """
         if do_expand or do_zero_padding:
             raise NotImplementedError("do_expand: rows for each expert are absent, use do_expand=False")
-        after = {"previous_event": _overlap(previous_event), "async_finish": async_with_compute_stream}
-        after["allocate_on_comm_stream"] = bool(
-            allocate_on_comm_stream and previous_event is not None and async_with_compute_stream
-        )
-        if previous_event_before_epilogue is not None:
-            previous_event_before_epilogue.current_stream_wait()
+        events = previous_event, previous_event_before_epilogue
+        after = _after(events, async_with_compute_stream, allocate_on_comm_stream)
         if handle is None:
             made = self._first(
                 x, topk_idx, topk_weights, num_experts, num_max_tokens_per_rank, expert_alignment or 1,
@@ -274,16 +282,12 @@ class ElasticBuffer(metaclass=NamesAbsent):
         allocate_on_comm_stream=False,
     ):
         """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, ranks ascending, in f32."""
-        if previous_event_before_epilogue is not None:
-            previous_event_before_epilogue.current_stream_wait()
-        is_async = async_with_compute_stream
+        events = previous_event, previous_event_before_epilogue
         return self._buffer.combine(
             x,
             handle._v1,
             topk_weights=topk_weights,
             bias=bias,
             config=self._config(num_sms or handle.num_sms),
-            previous_event=_overlap(previous_event),
-            async_finish=is_async,
-            allocate_on_comm_stream=bool(allocate_on_comm_stream and previous_event is not None and is_async),
+            **_after(events, async_with_compute_stream, allocate_on_comm_stream),
         )
