@@ -2,9 +2,9 @@
 /*
  * attach.c - tells gin_info --attach what this process does
  *
- * Each communicator has a UNIX socket with an abstract name, "gin.PID.NUMBER". Whoever connects
- * gets a text, if it runs as this process's user or as root. The text is written by a thread of its
- * own, which ends with it: reading the words of a GPU may take long.
+ * Each communicator has a UNIX socket with an abstract name, "gin.PID.NUMBER". A process that
+ * connects gets a text, if it runs as this process's user or as root. A thread of its own writes
+ * the text and ends: reading the words of a GPU may take long.
  */
 #include "attach.h"
 
@@ -58,14 +58,15 @@ void attachOpen(ginComm_t comm)
 
 static int mayRead(int fd)
 {
-	struct ucred who = {0};
-	socklen_t bytes = sizeof(who);
+	struct ucred asker = {0};
+	socklen_t bytes = sizeof(asker);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &asker, &bytes))
 		return 0;
-	if (who.uid == geteuid() || !who.uid)
+	if (asker.uid == geteuid() || !asker.uid)
 		return 1;
-	logWrite(logWarn, "process %d of user %u may not attach", (int)who.pid, (unsigned)who.uid);
+	logWrite(logWarn, "process %d of user %u may not attach", (int)asker.pid,
+		 (unsigned)asker.uid);
 	return 0;
 }
 
@@ -162,6 +163,7 @@ static void askAll(ginComm_t comm)
 	pthread_mutex_unlock(&comm->lock);
 }
 
+/* All kernels have answered, or the communicator ends. */
 static int haveAnswered(ginComm_t comm, uint64_t since)
 {
 	int all = 1;
@@ -169,6 +171,7 @@ static int haveAnswered(ginComm_t comm, uint64_t since)
 	pthread_mutex_lock(&comm->lock);
 	for (const struct devComm *dc = comm->devComms; dc; dc = dc->next)
 		all &= dc->answered >= since;
+	all |= comm->attach.listener < 0;
 	pthread_mutex_unlock(&comm->lock);
 	return all;
 }
@@ -208,7 +211,7 @@ static void *serve(void *arg)
 			sendText(comm->attach.fd, text, bytes);
 	}
 	free(text);
-	forkGuardClose(comm->attach.fd);
+	shutdown(comm->attach.fd, SHUT_RDWR); /* the end of the text */
 	__atomic_store_n(&comm->attach.isDone, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -230,6 +233,12 @@ static void acceptOne(ginComm_t comm)
 		close(fd);
 }
 
+static void endThread(struct attach *a)
+{
+	pthread_join(a->thread, NULL);
+	forkGuardClose(a->fd);
+}
+
 void attachTick(ginComm_t comm)
 {
 	struct attach *a = &comm->attach;
@@ -237,7 +246,7 @@ void attachTick(ginComm_t comm)
 	if (pthread_mutex_trylock(&comm->lock))
 		return;
 	if (a->isStarted && __atomic_load_n(&a->isDone, __ATOMIC_ACQUIRE)) {
-		pthread_join(a->thread, NULL);
+		endThread(a);
 		a->isStarted = 0;
 	}
 	if (a->listener >= 0 && !a->isStarted)
@@ -254,8 +263,10 @@ void attachClose(ginComm_t comm)
 		forkGuardClose(a->listener);
 	a->listener = -1;
 	int isStarted = a->isStarted;
-	a->isStarted = 0;
+	a->isStarted = 0; /* attachTick() leaves the thread alone */
 	pthread_mutex_unlock(&comm->lock);
-	if (isStarted)
-		pthread_join(a->thread, NULL);
+	if (!isStarted)
+		return;
+	shutdown(a->fd, SHUT_RDWR); /* ends the wait for a process that does not read */
+	endThread(a);
 }

@@ -8,7 +8,7 @@
 /* Without a socket for it, gin_info does not find the communicator: no failure. */
 void attachOpen(ginComm_t comm);
 
-/* Accepts who has connected. By the control plane's thread; never waits. */
+/* Accepts a connection. By the control plane's thread; never waits. */
 void attachTick(ginComm_t comm);
 
 void attachClose(ginComm_t comm);

@@ -162,9 +162,9 @@ static const char *stateOf(const struct ginComm *comm, const struct devComm *dc,
 	return lost & lostDead ? "has failed" : lost ? "is masked" : "lives";
 }
 
-/* Whom the wait depends on, and whether these ranks live. The caller holds comm->lock. */
-static void formatWhom(const struct ginComm *comm, const struct devComm *dc,
-		       const struct ginWaitRecord *r, char *out, size_t bytes)
+/* The ranks for which it waits, and whether they live. The caller holds comm->lock. */
+static void formatRanks(const struct ginComm *comm, const struct devComm *dc,
+			const struct ginWaitRecord *r, char *out, size_t bytes)
 {
 	int rank = waitsForRank(comm, r);
 	const char *state = "lives";
@@ -198,18 +198,18 @@ static void formatWhat(const struct ginWaitRecord *r, char *out, size_t bytes)
 		devCommFormatWait(&wait, out, bytes);
 }
 
-/* The call and its object, whom it depends on, and whether these ranks live. */
+/* The call and its object, the ranks for which it waits, and whether they live. */
 static void formatTold(const struct ginComm *comm, const struct devComm *dc,
 		       const struct ginWaitRecord *r, char *out, size_t bytes)
 {
-	char what[128], whom[128], where[32] = "";
+	char what[128], ranks[128], where[32] = "";
 
 	formatWhat(r, what, sizeof(what));
-	formatWhom(comm, dc, r, whom, sizeof(whom));
+	formatRanks(comm, dc, r, ranks, sizeof(ranks));
 	if (r->call != ginCallBarrier && r->call < ginCallPacketsSend)
 		snprintf(where, sizeof(where), " in context %u", r->context);
 	snprintf(out, bytes, "%s%s of device communicator %llu%s; %s", devCommCallName(r->call),
-		 where, (unsigned long long)dc->device.id, what, whom);
+		 where, (unsigned long long)dc->device.id, what, ranks);
 }
 
 /* Once for each wait. Waits for which there is no room are warned of at the next tick. */

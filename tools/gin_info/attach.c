@@ -42,18 +42,21 @@ struct attachedAll {
 static int connectTo(const char *name, int pid)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	struct ucred who = {0};
-	socklen_t bytes = sizeof(who);
+	struct ucred asked = {0};
+	socklen_t bytes = sizeof(asked);
 	size_t length = strlen(name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd;
 
-	if (fd < 0 || length >= sizeof(to.sun_path))
-		return fd < 0 ? -1 : (close(fd), -1);
+	if (length >= sizeof(to.sun_path))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
 	memcpy(to.sun_path + 1, name, length);
 	if (!connect(fd, (const struct sockaddr *)&to,
 		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) &&
-	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) && who.pid == pid &&
-	    (who.uid == geteuid() || !geteuid()))
+	    !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &asked, &bytes) && asked.pid == pid &&
+	    (asked.uid == geteuid() || !geteuid()))
 		return fd;
 	close(fd);
 	return -1;
