@@ -509,7 +509,7 @@ typedef struct ginDevCommRequirements {
 	 */
 	const uint8_t *unconnected;
 	/*
-	 * 1: ginPutOnStream() and its kin work. Loads their kernel, for which CUDA may wait for
+	 * 1: the calls of ginPutOnStream() work. Loads their kernel, for which CUDA may wait for
 	 * running kernels. 0: they are refused.
 	 */
 	uint32_t streams;
