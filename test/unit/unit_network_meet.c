@@ -4,6 +4,7 @@
  * rank says when a peer does not hear, does not answer, or is lost; greetings of a stranger
  */
 #include "backends/proxy/network/network.h"
+#include "lib/base/deadline.h"
 
 #include "expect.h"
 
@@ -200,6 +201,16 @@ static void silent(void)
 		    "10.0.0.1) by fake: no message came within 1 s");
 }
 
+/* Earlier steps took the time of the call: the other ranks still learn the reason. */
+static void late(void)
+{
+	uint64_t before = deadlineBegin();
+
+	usleep(1000000);
+	expectFails("no message came within 0 s");
+	deadlineEnd(before);
+}
+
 static void deaf(void)
 {
 	net.greets = 1;
@@ -223,6 +234,7 @@ int main(void)
 	expectChild("a stranger greets in a rank's name", stranger);
 	expectChild("a stranger never stops", flood);
 	expectChild("a peer is silent", silent);
+	expectChild("a peer is silent, and the call has no time left", late);
 	expectChild("a peer does not hear", deaf);
 	expectChild("a peer is lost", lost);
 	return expectFailures != 0;

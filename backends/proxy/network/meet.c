@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "network.h"
 
@@ -193,12 +194,13 @@ static int takeEvent(struct meetLane *m)
 }
 
 /* The time is over: which peer is missing? */
-static void blameMissing(struct meetLane *m, unsigned seconds)
+static void blameMissing(struct meetLane *m, uint64_t time)
 {
 	const struct backendHost *host = m->lane->scope->host;
 	char reason[48];
 
-	snprintf(reason, sizeof(reason), "no message came within %u s", seconds);
+	snprintf(reason, sizeof(reason), "no message came within %u s",
+		 (unsigned)((time + SECOND / 2) / SECOND));
 	for (int r = 0; r < host->nRanks && !m->why[0]; r++) {
 		const struct meetPeer *p = &m->peer[r];
 		if (p->meets && !p->wasGreeted)
@@ -208,24 +210,24 @@ static void blameMissing(struct meetLane *m, unsigned seconds)
 	}
 }
 
-/* Less than GIN_TIMEOUT, for which the other ranks wait. */
-static unsigned secondsOf(void)
+/* A quarter of the call's rest stays for the collective that tells all ranks the reason. */
+static uint64_t timeToMeet(void)
 {
-	unsigned most = paramNumber(paramTimeout) * 3 / 4;
+	uint64_t end = deadlineHere(), now = clockNow(), most = end > now ? (end - now) * 3 / 4 : 0;
 
-	return most < MEET_SECONDS ? most + !most : MEET_SECONDS;
+	return most < MEET_SECONDS * SECOND ? most : MEET_SECONDS * SECOND;
 }
 
 static void meetUntilDone(struct meetLane *m)
 {
 	const struct backendHost *host = m->lane->scope->host;
-	uint64_t start = clockNow(), deadline = start + secondsOf() * SECOND;
+	uint64_t start = clockNow(), time = timeToMeet();
 
 	while (!meetAll(m) && !m->why[0] && !host->hasFailed(host->core)) {
 		int isBusy = takeEvent(m);
 		uint64_t now = clockNow();
-		if (now > deadline) /* also when messages of strangers never end */
-			blameMissing(m, secondsOf());
+		if (now > start + time) /* also when messages of strangers never end */
+			blameMissing(m, time);
 		if (isBusy)
 			continue;
 		if (now < start + SPIN_NS)
