@@ -14,6 +14,7 @@
 #define GIN_BENCH_EP_LIMIT_CUH
 
 #include <gin.h>
+#include <gin_ep.h>
 
 #include <cuda_runtime.h>
 #include <stdint.h>

@@ -89,7 +89,7 @@ $(patsubst %,%_gpu,$(filter-out %/layout,$(EP_TESTS))): $(BUILD)/%_gpu: %.cc $(E
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iproducts/ep/include $(TESTFLAGS) -MD -MP -MF $@.d -MT $@ -x cu -o $@ $< \
 		-L$(BUILD) -lgin-ep -lgin -Xlinker -rpath,'$$ORIGIN/../../..' -Xcompiler -pthread
 
-$(BUILD)/bench/ep/ep: bench/ep/ep.cu $(wildcard bench/ep/*.cuh) $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
+$(BUILD)/bench/ep/ep $(BUILD)/bench/ep/ht: $(BUILD)/%: %.cu $(wildcard bench/ep/*.cuh) $(EP_LINKS) $(LINKS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iproducts/ep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
