@@ -290,8 +290,110 @@ struct Packets : Channels {
 	}
 };
 
+/*
+ * B, with the async proxy: each warp is a channel. A thread of rank 0 stores a row at rank 1 by a
+ * bulk copy and waits until it is written; another lane then tells. Rank 1 reads the row by loads,
+ * and in odd rounds by a bulk copy.
+ */
+struct Bulks : Channels {
+#if GIN_HAS_BULK
+	enum {WARPS = 4, ROW = 1024};
+
+	/* A warp's lines: its row, then the word that tells of it. */
+	GIN_FN static size_t lines()
+	{
+		return ginThreadIndex() / 32 * (32 * LINE);
+	}
+	GIN_FN char *theirs() const
+	{
+		return static_cast<char *>(ginPeerPointer(target, base() + lines(), other()));
+	}
+	GIN_FN static uint64_t *told(char *row)
+	{
+		return reinterpret_cast<uint64_t *>(row + ROW);
+	}
+
+	/* A lane tells what the warp's first lane has done. */
+	GIN_FN void tell(uint32_t round) const
+	{
+		__syncwarp();
+		if (ginLane() == 1) {
+			ginBarrierRelease();
+			ginBarrierTell(told(theirs()), round);
+		}
+	}
+
+	GIN_FN void await(uint32_t round) const
+	{
+		while (ginLane() == 0 && ginBarrierObserve(told(in + base() + lines())) < round)
+			;
+		__syncwarp();
+	}
+
+	GIN_FN void send(uint64_t *stage) const
+	{
+		for (uint32_t round = 1; round <= rounds; round++) {
+			for (uint32_t i = ginLane(); i < ROW / 8; i += 32)
+				stage[i] = round;
+			ginBulkFence(); /* threads have written the stage */
+			__syncwarp();
+			if (ginLane() == 0) {
+				ginBulkWrite(theirs(), ginBulkShared(stage), ROW);
+				ginBulkCommit();
+				ginBulkHaveWritten<0>();
+				ginBulkFence();
+			}
+			tell(round);
+			await(round);
+		}
+	}
+
+	GIN_FN uint64_t receive(uint64_t *stage, uint32_t barrier) const
+	{
+		const char *const row = in + base() + lines();
+		uint64_t count = 0;
+		for (uint32_t round = 1; round <= rounds; round++) {
+			await(round);
+			if (round % 2 && ginLane() == 0) {
+				ginBulkFence(); /* another agent has written the row */
+				ginBulkExpect(barrier, ROW);
+				ginBulkRead(ginBulkShared(stage), row, ROW, barrier);
+			}
+			if (round % 2)
+				ginBulkPass(barrier, round / 2 % 2);
+			for (uint32_t i = ginLane(); i < ROW / 8; i += 32)
+				count += (round % 2 ? stage[i]
+						    : weakLoad(reinterpret_cast<const uint64_t *>(
+								       row) +
+							       i)) != round;
+			tell(round);
+		}
+		return count;
+	}
+
+	GIN_FN void operator()() const
+	{
+		__shared__ __align__(128) uint64_t stages[WARPS][ROW / 8], barriers[WARPS];
+		const uint32_t warp = ginThreadIndex() / 32;
+		const uint32_t barrier = ginBulkShared(&barriers[warp]);
+		if (ginLane() == 0)
+			ginBulkInit(barrier, 1);
+		ginBulkFence();
+		__syncwarp();
+		uint64_t count = 0;
+		dc.rank == 0 ? send(stages[warp]) : void(count = receive(stages[warp], barrier));
+		leave(count);
+	}
+#else
+	GIN_FN void operator()() const
+	{
+		leave(1);
+	}
+#endif
+};
+
 static const char *const modes[] = {"signals", "counters", "barriers", "locks",
-				    "stores",  "flushes",  "packets"};
+				    "stores",  "flushes",  "packets",  "bulks"};
 static const char *mode;
 static uint32_t rounds;
 
@@ -340,8 +442,10 @@ static int run(const ginConfig_t *config)
 		stale = tryOut<Stores>(r, grid, block);
 	else if (!strcmp(mode, modes[5]))
 		stale = tryOut<Flushes>(r, grid, block);
-	else
+	else if (!strcmp(mode, modes[6]))
 		stale = tryOut<Packets>(r, grid, block);
+	else
+		stale = tryOut<Bulks>(r, grid, block);
 	printf("%s, rank %d: tries %llu, stale %llu\n", mode, r.rank,
 	       static_cast<unsigned long long>(rounds) * grid,
 	       static_cast<unsigned long long>(stale));
@@ -352,8 +456,8 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		printf("litmus signals|counters|barriers|locks|stores|flushes|packets ROUNDS "
-		       "[--threads 2]\n");
+		printf("litmus signals|counters|barriers|locks|stores|flushes|packets|bulks ROUNDS "
+		       "[--threads 2]; bulks: GPUs from sm_90 on\n");
 		return 77;
 	}
 	mode = argv[1];
