@@ -22,23 +22,30 @@ static ginEp_t epFor(Rank &r, const HtRound &round, uint64_t milliseconds)
 	return makeEp(r, config);
 }
 
-static void layer(Rank &r, ginEp_t ep, const HtRound &round)
+/* A call of all ranks, from its begin to the end of its kernels everywhere. */
+template <class Call> static void timed(Rank &r, ginEp_t ep, Call call)
 {
 	meet(r);
+	const uint64_t begin = ginNow();
+	EP_CHECK(call());
+	finish(r, ep);
+	noteRound(begin);
+}
+
+static void layer(Rank &r, ginEp_t ep, const HtRound &round)
+{
 	HtNotified handle(r, ep, round);
 	HtDispatched rows(handle, round, 2, true);
 	HtCombined back(handle, round, 1, true);
-	meet(r);
-	const uint64_t begin = ginNow();
-	handle.notify(ep);
+	handle.layout();
+	wait(r);
+	timed(r, ep,
+	      [&] { return ginEpHtNotify(ep, &handle.args, Batch::streamOf(r), &handle.ticket); });
 	handle.checkCounts(ep);
-	EP_CHECK(rows.run(ep));
-	finish(r, ep);
+	timed(r, ep, [&] { return rows.run(ep); });
 	rows.check();
-	EP_CHECK(back.run(ep));
-	finish(r, ep);
+	timed(r, ep, [&] { return back.run(ep); });
 	back.check();
-	noteRound(begin);
 }
 
 /* A layer by an ep that does not give up soon, for patience(). */
@@ -318,16 +325,26 @@ static int run(const ginConfig_t *config)
 	return 0;
 }
 
+/* One context between domains, and more rows for it than a ring has room for. */
+static ginEp_t epOfOneRing(Rank &r, const HtRound &round, ginEpConfig_t *config)
+{
+	*config = htConfig(round, numberOr("PATIENCE", 60));
+	config->contexts = 1;
+	return makeEp(r, *config);
+}
+
 /*
- * Rank 1 is killed after the counts. The others' dispatch ends by the death, not by its limit, and
- * they go on in the memory of the ep.
+ * Rank 1 is killed after the counts. The others' dispatch ends by the death, not by its limit: also
+ * where they wait for rank 1 to read its ring, and where it would forward rows. They go on in the
+ * memory of the ep, as domains of one rank if there were domains.
  */
 static int runKilled(const ginConfig_t *config)
 {
 	Rank r, rest;
 	rankOpen(r, config);
-	const HtRound round = roundFor(r, 81);
-	ginEp_t ep = epFor(r, round, 60000), next = nullptr;
+	const HtRound round = htRound(r, 3 * r.nRanks, 3, 64, 300, 81);
+	ginEpConfig_t given;
+	ginEp_t ep = epOfOneRing(r, round, &given), next = nullptr;
 	ginComm_t comm = nullptr;
 	layer(r, ep, round);
 	{
@@ -340,11 +357,13 @@ static int runKilled(const ginConfig_t *config)
 	}
 	CHECK(ginCommShrink(r.comm, nullptr, 0, &comm));
 	rest = rankTake(comm);
-	const HtRound fewer = roundFor(rest, 82);
-	ginEpConfig_t small = htConfig(fewer, 60);
-	EP_CHECK(ginEpShrink(ep, comm, &small, &next));
+	if (getenv("GIN_EP_DOMAIN"))
+		setenv("GIN_EP_DOMAIN", "1", 1);
+	const HtRound fewer = htRound(rest, 3 * rest.nRanks, 3, 64, 300, 82);
+	given.experts = fewer.experts;
+	EP_CHECK(ginEpShrink(ep, comm, &given, &next));
 	for (uint64_t i = 0; i < 3; i++)
-		layer(rest, next, roundFor(rest, 90 + i));
+		layer(rest, next, htRound(rest, fewer.experts, 3, 64, 300, 90 + i));
 	EP_CHECK(ginEpDestroy(next));
 	rankClose(rest);
 	ginEpDestroy(ep);
