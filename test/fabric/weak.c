@@ -14,6 +14,7 @@
  *	WEAK_FAIL=N	the N-th write fails
  *	WEAK_CUT=BYTES	the last bytes of each write are lost
  *	WEAK_LOSE=1	messages are lost
+ *	WEAK_SLOW=N	between ends 0 and 1 all is N times as long in the air
  *	WEAK_MOST=BYTES	most bytes of one write or read
  *	WEAK_GPU=1	reaches "GPU memory" of this process, where CPUs do, too
  *	WEAK_REUSE=1	numbers of ends are used again: for programs that open many in sequence
@@ -78,7 +79,7 @@ static struct {
 	struct fabricEnd *end[ENDS];
 	struct fabricRegion *regions;
 	uint64_t ends, keys, probes, writes;
-	uint64_t seed, most, fail, cut;
+	uint64_t seed, most, fail, cut, slow;
 	int ordered, odd, reuse, lose, strangers;
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
@@ -108,6 +109,7 @@ static void readEnvironment(void)
 	net.most = number("WEAK_MOST", 4096);
 	net.fail = number("WEAK_FAIL", 0);
 	net.cut = number("WEAK_CUT", 0);
+	net.slow = number("WEAK_SLOW", 1);
 	net.ordered = number("WEAK_ORDERED", 0) != 0;
 	net.lose = number("WEAK_LOSE", 0) != 0;
 	net.reuse = number("WEAK_REUSE", 0) != 0;
@@ -256,6 +258,8 @@ static struct weakOp *launch(struct fabricEnd *end, enum weakKind kind, uint64_t
 	struct weakOp *op = &end->air[end->inAir++];
 	*op = (struct weakOp){.kind = kind, .from = end->number, .peer = peer};
 	op->delay = chance(end, chance(end, 8) ? 4 : 60);
+	if (end->number <= 1 && peer <= 1)
+		op->delay = (op->delay + 1) * (uint32_t)net.slow - 1;
 	return op;
 }
 
