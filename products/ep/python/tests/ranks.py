@@ -207,7 +207,10 @@ def refuses_third(batch):
 
 
 def case_fp8(comm):
-    """All bf16 values of at most 448: a group that contains 448 has scale 1. Then every bf16."""
+    """All bf16 values of at most 448: a group that contains 448 has scale 1. Then every bf16, with each kind of scale.
+
+    No power of two is a scale of infinity: such groups have any codes.
+    """
     rows = all_e4m3_rows()
     topk = np.full((len(rows), 1), comm.rank, np.int64)
     with gin_ep.Ep(comm, experts=comm.size, topk=1, hidden=128, max_tokens=len(rows)) as ep:
@@ -219,11 +222,14 @@ def case_fp8(comm):
     rows = all_bf16_rows()
     topk = np.full((len(rows), 1), comm.rank, np.int64)
     with gin_ep.Ep(comm, experts=comm.size, topk=1, hidden=128, max_tokens=len(rows)) as ep:
-        received = ep.dispatch(rows, topk, fp8=True)
-    for token, row in enumerate(rows):
-        codes, scales = quant.quantize(row)
-        same(f"e4m3 of bf16 {token * 128} and more", received.x[0, token], codes)
-        same(f"their scale, {token}", received.scales[0, token], scales)
+        for kind in KINDS[1:]:
+            received = ep.dispatch(rows, topk, fp8=True, scales=SCALES[kind])
+            for token, row in enumerate(rows):
+                codes, scales = quant.quantize(row, rounded=kind != "f32")
+                if kind == "f32" or np.isfinite(scales[0]):
+                    same(f"{kind} of bf16 {token * 128} and more", received.x[0, token], codes)
+                wanted = quant.pack_ue8m0(scales) if kind == "ue8m0" else scales
+                same(f"their scale, {token}", received.scales[0, token], wanted)
 
 
 def orders_of_all_bf16():
