@@ -52,7 +52,7 @@ nccl-forward = products/nccl/forward $(1) "$(2)" $(NCCL_HEADERS)
 
 # nccl-links FOLDER INCLUDE LIB PLUGINDIR PLUGINS: links to libgin's headers, libraries and plug-ins, all relative. libgin.so looks
 # for a plug-in in the folder that it was loaded from. libnccl.so is a script of the linker, which names both libraries:
-# programs that link with -lnccl alone find libgin.so, too.
+# programs that link with -lnccl alone, or with the path of libnccl.so, as CMake does, find libgin.so, too.
 nccl-links = ln -sfn $(2)/gin.h $(1)/include/gin.h && ln -sfn $(2)/gin_device.cuh $(1)/include/gin_device.cuh && \
 	ln -sfn $(2)/gin $(1)/include/gin && mkdir -p $(1)/lib && \
 	for link in libgin-nccl.so libgin-nccl.so.$(SOVERSION) libnccl.so.2; do \
@@ -60,7 +60,7 @@ nccl-links = ln -sfn $(2)/gin.h $(1)/include/gin.h && ln -sfn $(2)/gin_device.cu
 	for link in libgin.so libgin.so.$(SOVERSION); do \
 		ln -sfn $(3)/libgin.so.$(SOVERSION) $(1)/lib/$$link || exit; done && \
 	$(foreach plugin,$(notdir $(5)),ln -sfn $(4)/$(plugin) $(1)/lib/$(plugin) && )\
-	echo 'INPUT(-lgin-nccl -lgin)' >$(1)/lib/libnccl.so
+	echo 'INPUT(libgin-nccl.so libgin.so)' >$(1)/lib/libnccl.so
 
 nccl-up = $(shell realpath -m --relative-to=$(BUILD)/nccl_home/include $(1))
 
