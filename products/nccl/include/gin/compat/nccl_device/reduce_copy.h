@@ -42,18 +42,50 @@ template <class T> struct OpSum {
 } // namespace utility
 } // namespace nccl
 
+/* Elements that are reduced in their own type. */
+template <class T> struct ginNcclOwn {
+	typedef T Wide;
+	GIN_FN static Wide widen(T element) { return element; }
+	GIN_FN static T narrow(Wide sum) { return sum; }
+};
+
+/* Elements that are reduced in float. */
+template <class T> struct ginNcclFloat {
+	typedef float Wide;
+	GIN_FN static Wide widen(T element) { return static_cast<float>(element); }
+	GIN_FN static T narrow(Wide sum) { return static_cast<T>(sum); }
+};
+
+/*
+ * Functions of CUDA instead of the types' own conversions, which programs may have taken away with
+ * __CUDA_NO_HALF_CONVERSIONS__, as PyTorch's extensions do.
+ */
+#ifdef __CUDA_FP16_TYPES_EXIST__
+template <> struct ginNcclFloat<__half> {
+	typedef float Wide;
+	GIN_FN static Wide widen(__half element) { return __half2float(element); }
+	GIN_FN static __half narrow(Wide sum) { return __float2half(sum); }
+};
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+template <> struct ginNcclFloat<__nv_bfloat16> {
+	typedef float Wide;
+	GIN_FN static Wide widen(__nv_bfloat16 element) { return __bfloat162float(element); }
+	GIN_FN static __nv_bfloat16 narrow(Wide sum) { return __float2bfloat16(sum); }
+};
+#endif
+
 /* The type in which elements are reduced, and the operation there. */
-template <class T, class Op> struct ginNcclReduction {
+template <class T, class Op> struct ginNcclReduction : ginNcclOwn<T> {
 	typedef T Wide;
 	GIN_NCCL_ANY_LAMBDA
 	GIN_FN static Wide add(const Op &op, Wide sum, T element) { return op(sum, element); }
 };
 
-template <class T> struct ginNcclFloatSum {
-	typedef float Wide;
-	GIN_FN static Wide add(nccl::utility::OpSum<T>, Wide sum, T element)
+template <class T> struct ginNcclFloatSum : ginNcclFloat<T> {
+	GIN_FN static float add(nccl::utility::OpSum<T>, float sum, T element)
 	{
-		return sum + static_cast<float>(element);
+		return sum + ginNcclFloat<T>::widen(element);
 	}
 };
 
@@ -79,9 +111,8 @@ template <> struct ginNcclReduction<__nv_fp8_e5m2, nccl::utility::OpSum<__nv_fp8
 /* A copy: there is one source, and its bits do not change. */
 struct ginNcclNoReduction {
 };
-template <class T> struct ginNcclReduction<T, ginNcclNoReduction> {
-	typedef T Wide;
-	GIN_FN static Wide add(ginNcclNoReduction, Wide first, T) { return first; }
+template <class T> struct ginNcclReduction<T, ginNcclNoReduction> : ginNcclOwn<T> {
+	GIN_FN static T add(ginNcclNoReduction, T first, T) { return first; }
 };
 
 /* Where the elements are: number i of the sources or targets. */
@@ -164,7 +195,7 @@ struct ginNcclMove {
 				GIN_NCCL_UNROLLED
 			for (int e = 0; e < n; e++)
 				sums[d][e] = i ? Reduction::add(op, sums[d][e], packs[d].element[e])
-					       : static_cast<Wide>(packs[d].element[e]);
+					       : Reduction::widen(packs[d].element[e]);
 		}
 	}
 
@@ -177,7 +208,7 @@ struct ginNcclMove {
 		for (int d = 0; d < depth; d++)
 			GIN_NCCL_UNROLLED
 		for (int e = 0; e < n; e++)
-			packs[d].element[e] = static_cast<T>(sums[d][e]);
+			packs[d].element[e] = Reduction::narrow(sums[d][e]);
 		GIN_NO_UNROLL
 		for (int i = 0; i < nTo; i++) {
 			T *target = to(i) + at;
