@@ -36,13 +36,6 @@ void launchShared(const Rank &r, uint32_t grid, uint32_t block, size_t shared, c
 	CUDA(cudaStreamSynchronize(r.stream));
 }
 
-inline double nowNs()
-{
-	return std::chrono::duration<double, std::nano>(
-		       std::chrono::steady_clock::now().time_since_epoch())
-		.count();
-}
-
 inline double median(std::vector<double> values)
 {
 	std::sort(values.begin(), values.end());
