@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // engine - puts to another GPU and to the own rank, by threads and by a copy engine
 //
-//   GIN_COPY_ENGINE=on mpirun --bind-to none -n 2 engine [rates]
+//   GIN_COPY_ENGINE=on mpirun --bind-to none -n 2 engine [rates | sizes]
 //
 // Rank 0 puts, rank 1 answers the strong signal of each put by a weak signal. A time is that of put
-// and answer, on rank 0. The bytes of every row are compared at rank 1.
+// and answer, on rank 0, or of put and flush. The bytes of every row are compared at rank 1.
 #include "../proxy/rank.cuh"
 
 constexpr size_t MOST = 256u << 20;
-enum { TIMES_MOST = 17, SCRATCH = 65536 };
+enum { TIMES_MOST = 33, SCRATCH = 65536 };
 
 // Byte i of the source of a row.
 __device__ unsigned char byteOf(uint32_t row, size_t i)
@@ -59,7 +59,8 @@ struct Row {
 	bool together; // one answer for all `times` puts
 	// The first puts, before the time begins: a put may have to wake up the proxy's thread.
 	uint32_t untimed = 0;
-	int peer = 1; // 0: the puts go to the own rank, and no other rank answers
+	int peer = 1;	    // 0: the puts go to the own rank, and no other rank answers
+	bool quiet = false; // no signals: a flush after each put
 };
 
 template <class Coop> struct PutRow {
@@ -78,6 +79,9 @@ template <class Coop> struct PutRow {
 	__device__ ginResult_t put(const Gin &gin, uint32_t coop, const ginOptions &options) const
 	{
 		size_t at = coop * row.bytes;
+		if (row.quiet)
+			return gin.put(row.peer, to, at, from, at, row.bytes, GinNone{}, GinNone{},
+				       Coop{}, options);
 		return gin.put(row.peer, to, at, from, at, row.bytes, GinSignalInc{0}, GinNone{},
 			       Coop{}, options);
 	}
@@ -98,7 +102,9 @@ template <class Coop> struct PutRow {
 			if (!row.together || i == row.untimed)
 				start = ginNow();
 			ginResult_t result = put(gin, coop, options);
-			if (result == ginSuccess && (!row.together || i + 1 == row.times))
+			if (result == ginSuccess && row.quiet)
+				result = gin.flush(all);
+			else if (result == ginSuccess && (!row.together || i + 1 == row.times))
 				result = gin.waitSignal(0, row.together ? 1 : i + 1, all);
 			if (coop == 0 && all.thread_rank() == 0)
 				ns[i] = result == ginSuccess ? ginNow() - start : 0;
@@ -182,7 +188,7 @@ struct Rows {
 		if (rank.rank == 0)
 			launchShared(rank, grid, block, row.scratch ? SCRATCH : 0,
 				     PutRow<Coop>{device.dc, to.window, from.window, row, ns.at});
-		else if (row.peer)
+		else if (row.peer && !row.quiet)
 			launch(rank, 1, 1, Answer{device.dc, row});
 		meet(rank);
 		compare(row, row.peer);
@@ -210,20 +216,28 @@ struct Rows {
 	}
 };
 
-template <class Coop>
-void measureSize(Rows &rows, const char *by, uint32_t block, size_t bytes, int peer = 1)
+static std::string inBytes(size_t bytes)
 {
-	uint32_t times = bytes < 4u << 20 ? 9 : 5;
+	return bytes < 1024 ? std::to_string(bytes) + " B" : std::to_string(bytes >> 10) + " KiB";
+}
+
+// What a call takes by threads, with scratch memory and by an engine, and by the way that libgin chooses
+template <class Coop> void measureSize(Rows &rows, const char *by, uint32_t block, size_t bytes,
+				       int peer = 1, bool quiet = false)
+{
+	uint32_t times = bytes < 65536 ? 33 : bytes < 4u << 20 ? 9 : 5;
 	auto row = [&](ginCopyBy copyBy, bool scratch) {
 		return rows.measure<Coop>(
-			1, block, {by, bytes, 1, times, 0, copyBy, scratch, false, 0, peer});
+			1, block, {by, bytes, 1, times, 0, copyBy, scratch, false, 0, peer, quiet});
 	};
-	double threads = row(ginCopyThreads, false);
+	double threads = row(ginCopyThreads, false), scratch = row(ginCopyThreads, true);
 	double engine = row(ginCopyEngine, false);
-	double scratch = block > 32 ? 0 : row(ginCopyThreads, true);
+	double chosen = row(ginCopyAuto, false), given = row(ginCopyAuto, true);
+	double best = std::min(threads, engine);
 	if (rows.rank.rank == 0)
-		printf("| %s | %zu KiB | %.1f | %.1f | %.1f | %.1f |\n", by, bytes >> 10, threads,
-		       scratch, engine, threads / engine);
+		printf("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.2f | %.1f | %.2f |\n", by,
+		       inBytes(bytes).c_str(), threads, scratch, engine, chosen, chosen / best,
+		       given, given / std::min(best, scratch));
 }
 
 template <class Coop> void measureMany(Rows &rows, const char *what, uint32_t grid, uint32_t block,
@@ -233,8 +247,11 @@ template <class Coop> void measureMany(Rows &rows, const char *what, uint32_t gr
 	double threads = rows.measure<Coop>(grid, block, row);
 	row.copyBy = ginCopyEngine;
 	double engine = rows.measure<Coop>(grid, block, row);
+	row.copyBy = ginCopyAuto;
+	double chosen = rows.measure<Coop>(grid, block, row);
 	if (rows.rank.rank == 0)
-		printf("| %s | %zu KiB | %.0f | %.0f |\n", what, bytes >> 10, threads, engine);
+		printf("| %s | %zu KiB | %.0f | %.0f | %.0f | %.2f |\n", what, bytes >> 10, threads,
+		       engine, chosen, chosen / std::min(threads, engine));
 }
 
 template <class Coop> void measureGet(Rows &rows, const char *by, uint32_t block, size_t bytes)
@@ -278,12 +295,51 @@ static void measureRates(Rows &rows)
 	measureRate(rows, 16u << 20, 16, 0);
 }
 
-static void measureOwn(Rows &rows)
+static void printSizes(Rows &rows, const char *what)
 {
 	if (rows.rank.rank == 0)
-		printf("\n| to the own rank, by | bytes | us by threads | us with scratch | us by "
-		       "engine "
-		       "| x |\n|---|---|---|---|---|---|\n");
+		printf("\n| %s | bytes | us by threads | us with scratch | us by engine | us as "
+		       "chosen "
+		       "| / best | us as chosen, scratch given | / best |\n"
+		       "|---|---|---|---|---|---|---|---|---|\n",
+		       what);
+}
+
+// Every coop, from 8 bytes to 16 MiB
+static void measureSizes(Rows &rows)
+{
+	static const size_t sizes[] = {8,     64,	512,	   1024,    2048,    4096,    8192,
+				       16384, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+
+	printSizes(rows, "by");
+	for (size_t bytes : sizes)
+		measureSize<GinThread>(rows, "a thread", 1, bytes);
+	for (size_t bytes : sizes)
+		measureSize<GinThread>(rows, "a thread, put and flush", 1, bytes, 1, true);
+	for (size_t bytes : sizes)
+		measureSize<GinWarp>(rows, "a warp", 32, bytes);
+	for (size_t bytes : sizes)
+		measureSize<GinCta>(rows, "a block of 512", 512, bytes);
+}
+
+static void measureMany(Rows &rows)
+{
+	if (rows.rank.rank == 0)
+		printf("\n| many at once | each | us by threads | us by engine | us as chosen | / "
+		       "best "
+		       "|\n|---|---|---|---|---|---|\n");
+	for (size_t bytes : {8u << 10, 64u << 10, 256u << 10}) {
+		measureMany<GinThread>(rows, "4 threads of a warp", 1, 4, 4, bytes);
+		measureMany<GinThread>(rows, "32 threads of a warp", 1, 32, 32, bytes);
+		measureMany<GinThread>(rows, "1024 threads", 8, 128, 1024, bytes);
+	}
+	measureMany<GinWarp>(rows, "128 warps", 32, 128, 128, 2u << 20);
+	measureMany<GinCta>(rows, "16 blocks of 512", 16, 512, 16, 16u << 20);
+}
+
+static void measureOwn(Rows &rows)
+{
+	printSizes(rows, "to the own rank, by");
 	for (size_t bytes = 16384; bytes <= 16u << 20; bytes *= 4)
 		measureSize<GinThread>(rows, "a thread", 1, bytes, 0);
 	for (size_t bytes = 256u << 10; bytes <= 16u << 20; bytes *= 4)
@@ -293,15 +349,7 @@ static void measureOwn(Rows &rows)
 static void measureAll(Rows &rows)
 {
 	bool prints = rows.rank.rank == 0;
-	if (prints)
-		printf("| by | bytes | us by threads | us with scratch | us by engine | x |\n"
-		       "|---|---|---|---|---|---|\n");
-	for (size_t bytes = 4096; bytes <= 16u << 20; bytes *= 4)
-		measureSize<GinThread>(rows, "a thread", 1, bytes);
-	for (size_t bytes = 16384; bytes <= 16u << 20; bytes *= 4)
-		measureSize<GinWarp>(rows, "a warp", 32, bytes);
-	for (size_t bytes = 256u << 10; bytes <= 16u << 20; bytes *= 4)
-		measureSize<GinCta>(rows, "a block of 512", 512, bytes);
+	measureSizes(rows);
 	if (prints)
 		printf("\n| get by | bytes | us by threads | us by engine | x |\n"
 		       "|---|---|---|---|---|\n");
@@ -310,13 +358,7 @@ static void measureAll(Rows &rows)
 	measureGet<GinWarp>(rows, "a warp", 32, 16u << 20);
 	measureOwn(rows);
 	measureRates(rows);
-	if (prints)
-		printf("\n| many at once | each | us by threads | us by engine "
-		       "|\n|---|---|---|---|\n");
-	measureMany<GinThread>(rows, "32 threads of a warp", 1, 32, 32, 256u << 10);
-	measureMany<GinThread>(rows, "1024 threads", 8, 128, 1024, 256u << 10);
-	measureMany<GinWarp>(rows, "128 warps", 32, 128, 128, 2u << 20);
-	measureMany<GinCta>(rows, "16 blocks of 512", 16, 512, 16, 16u << 20);
+	measureMany(rows);
 	if (prints)
 		printf("\n| 256 KiB by a thread and an engine, after | us, median | most "
 		       "|\n|---|---|---|\n");
@@ -325,7 +367,7 @@ static void measureAll(Rows &rows)
 	measureIdle(rows, 60000000, "60 ms");
 }
 
-int main(int argc, char **)
+int main(int argc, char **argv)
 {
 	ginConfig_t config = GIN_CONFIG_INIT;
 	config.copyEngines = 1;
@@ -338,9 +380,14 @@ int main(int argc, char **)
 				  cudaFuncAttributeMaxDynamicSharedMemorySize, SCRATCH));
 	CUDA(cudaFuncSetAttribute(runKernel<PutRow<GinWarp>>,
 				  cudaFuncAttributeMaxDynamicSharedMemorySize, SCRATCH));
+	CUDA(cudaFuncSetAttribute(runKernel<PutRow<GinCta>>,
+				  cudaFuncAttributeMaxDynamicSharedMemorySize, SCRATCH));
 	{
 		Rows rows(r);
-		if (argc > 1) {
+		if (argc > 1 && !strcmp(argv[1], "sizes")) {
+			measureSizes(rows);
+			measureMany(rows);
+		} else if (argc > 1) {
 			measureRates(rows);
 			measureOwn(rows);
 		} else {
