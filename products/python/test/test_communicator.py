@@ -164,10 +164,8 @@ def test_the_first_exception_of_a_rank_is_raised():
             others.append(type(error))
             raise
 
-    start = time.monotonic()
     with pytest.raises(RuntimeError, match="mine"):
         libgin.run_threads(3, body)
-    assert time.monotonic() - start < 20
     assert others == [libgin.PeerError] * 2
 
 

@@ -34,14 +34,13 @@ ALONE = "init", "launch", "threads"
 
 
 @pytest.mark.parametrize("what", [*ALONE, "barrier", "register", "device", "close", "split"])
-def test_ctrl_c_ends_a_wait_within_a_second(what):
+def test_ctrl_c_ends_a_wait(what):
+    """Nothing else ends it: the other rank comes after the interrupt, if at all."""
     process = start(what)
     assert process.stdout.readline() == "waits\n"
     time.sleep(0.1)
-    sent = time.monotonic()
     os.kill(process.pid, signal.SIGINT)
     output = output_of(process)
-    assert time.monotonic() - sent < 1, output
     said = [line for line in output.splitlines() if " gin " not in line]
     assert said == ["KeyboardInterrupt", "the other rank: PeerError"][: 1 + (what not in ALONE)], (
         output
