@@ -37,7 +37,7 @@
 #   DEPS=0           install no packages
 #   GROUPS="..."     groups of check-all: the files of test/groups
 #   PARTS="..."      parts of check-gpu: direct proxy gdaki faults nccl ep ep_python symm python python_compilers litmus installed sanitizers; by name only: four
-#   SLOTS=2          tests that check and check-all run at a time
+#   SLOTS=3          tests that check and check-all run at a time
 #   PYPI=1           check-all gets compilers of kernels and torch from Python's package index, 5 GB in ~/.cache/libgin
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else mk/find-cuda looks for it
