@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ElasticBuffer and EPHandle: DeepEP V2's names for high throughput, in the compact layout."""
+"""ElasticBuffer and EPHandle: DeepEP V2's names for high throughput."""
 
 import functools
 
 import torch
 
 from ._arguments import NamesAbsent, absent, names_unknown_keywords, require
+from ._expand import Expansion
 from .buffer import Buffer
 from .config import Config
 from .utils import EventHandle, EventOverlap
@@ -47,11 +48,19 @@ class EPHandle:
     first use.
     """
 
-    do_expand = False
+    _expansion = None
 
     def __init__(self, rank, v1, **fields):
         self._rank, self._v1 = rank, v1
         self.__dict__.update(fields)
+
+    def _expand(self, room):
+        self._expansion = made = Expansion(self._recv_topk_idx, len(self._counts) - 1, self.expert_alignment, room)
+        self.num_expanded_tokens, self.num_unaligned_recv_tokens_per_expert = room, made.counts
+
+    @property
+    def do_expand(self):
+        return self._expansion is not None
 
     def __getattr__(self, name):
         raise absent("EPHandle", name)
@@ -63,21 +72,42 @@ class EPHandle:
 
     @functools.cached_property
     def psum_num_recv_tokens_per_expert(self):
-        """[own experts] int32: items of the own experts up to each, which are rounded up to expert_alignment."""
+        """[own experts] int32: items of the own experts up to each, which are rounded up to expert_alignment.
+
+        With do_expand, where the rows of each own expert end.
+        """
+        if self._expansion:
+            return self._expansion.ends
         return self._counts[1:].cumsum(0, dtype=torch.int32)
 
     @functools.cached_property
     def recv_src_metadata(self):
-        """[rows, 1] int32: rank * num_max_tokens_per_rank + token of each row."""
+        """[rows, 2] int32: rank * num_max_tokens_per_rank + token of each row, and the row.
+
+        With do_expand k more columns: where the row is for its k-th expert, -1: nowhere.
+        """
         tokens = self._v1[3]
         rows = torch.arange(tokens.shape[0], dtype=torch.int32, device=tokens.device)
         ends = self.psum_num_recv_tokens_per_scaleup_rank.contiguous()
         source = torch.bucketize(rows, ends, right=True, out_int32=True)
-        return (source * self.num_max_tokens_per_rank + tokens)[:, None]
+        both = torch.stack([source * self.num_max_tokens_per_rank + tokens, rows], dim=1)
+        return torch.cat([both, self._expansion.places()], dim=1) if self._expansion else both
+
+    @functools.cached_property
+    def dst_buffer_slot_idx(self):
+        """[tokens, k] int32: the token's row at the rank of its expert, -1: none."""
+        prefix, in_rank = self._v1[0], self._v1[4]
+        first = prefix[self._rank - 1] if self._rank else torch.zeros_like(prefix[0])
+        slots = in_rank.cumsum(0, dtype=torch.int32) - 1 + first
+        each, more = divmod(self.num_experts, len(prefix))  # the first ranks have one more
+        expert = self.topk_idx.long()
+        rank = torch.where(expert < more * (each + 1), expert // (each + 1), (expert - more) // max(1, each))
+        found = (expert >= 0) & (expert < self.num_experts)
+        return torch.where(found, slots.gather(1, torch.where(found, rank, 0)), -1).int()
 
 
 class ElasticBuffer(metaclass=NamesAbsent):
-    """DeepEP V2's ElasticBuffer, for dispatch and combine with do_expand=False. Collective.
+    """DeepEP V2's ElasticBuffer, for dispatch and combine. Collective.
 
     group is a torch.distributed process group or a gin_ep.Communicator. Memory is taken at need: of the shape only
     num_max_tokens_per_rank has a meaning, as dispatch()'s default. device="none" uses host threads and tensors on the
@@ -192,11 +222,15 @@ class ElasticBuffer(metaclass=NamesAbsent):
 
         Rows are ordered by source rank and token. Without do_cpu_sync tensors have room for num_max_tokens_per_rank
         tokens of each rank, and indices beyond the rows are -1. With a handle rows go where the handle's went.
+        do_expand: rows are repeated for each own expert, weights are those of rows, and there are no indices; it is a
+        copy after the dispatch, by the current stream.
         """
-        if do_expand or do_zero_padding:
-            raise NotImplementedError("do_expand: rows for each expert are absent, use do_expand=False")
+        require(do_expand or not do_zero_padding, "do_zero_padding is for do_expand=True")
+        require(handle is None or handle.do_expand == do_expand, "the handle was made with another do_expand")
         events = previous_event, previous_event_before_epilogue
-        after = _after(events, async_with_compute_stream, allocate_on_comm_stream)
+        copies = do_expand or use_tma_aligned_col_major_sf
+        is_async = async_with_compute_stream and not copies
+        after = _after(events, is_async, allocate_on_comm_stream)
         if handle is None:
             made = self._first(
                 x, topk_idx, topk_weights, num_experts, num_max_tokens_per_rank, expert_alignment or 1,
@@ -204,15 +238,40 @@ class ElasticBuffer(metaclass=NamesAbsent):
             )  # fmt: skip
         else:
             require(topk_idx is None and not do_cpu_sync, "with a handle: no topk_idx, no do_cpu_sync")
-            recv_x, *_, event = self._buffer.dispatch(x, handle=handle._v1, config=self._config(num_sms), **after)
-            made = recv_x, handle._recv_topk_idx, None, handle, event
+            idx = None if topk_weights is None else handle.topk_idx
+            recv_x, _, recv_topk_weights, _, _, event = self._buffer._dispatch(
+                x, handle._v1, None, None, idx, topk_weights, 1, 0, self._config(num_sms), **after
+            )
+            made = recv_x, handle._recv_topk_idx, recv_topk_weights, handle, event
         recv_x, recv_topk_idx, recv_topk_weights, handle, event = made
         if cumulative_local_expert_recv_stats is not None:
             self._count(cumulative_local_expert_recv_stats, recv_topk_idx, event)
+        if do_expand:
+            if not handle.do_expand:
+                handle._expand(self._expanded_room(handle))
+            recv_x, recv_topk_idx = self._expanded(recv_x, handle._expansion, do_zero_padding), None
+            if recv_topk_weights is not None:
+                recv_topk_weights = handle._expansion.weights(recv_topk_weights)
         if use_tma_aligned_col_major_sf and isinstance(recv_x, tuple):
-            self._wait(event)
             recv_x = recv_x[0], _column_major(recv_x[1])
+        if async_with_compute_stream and copies:
+            event = EventOverlap(EventHandle())
         return recv_x, recv_topk_idx, recv_topk_weights, handle, event
+
+    def _expanded_room(self, handle):
+        """Rows for all own experts: the counted ones, or the most that can come."""
+        items, alignment = handle.num_recv_tokens_per_expert_list, handle.expert_alignment
+        if items:
+            return sum(items)
+        experts = len(handle._counts) - 1
+        most = self.num_ranks * handle.num_max_tokens_per_rank * min(handle.topk_idx.shape[1], experts)
+        return -(-(most + (alignment - 1) * experts) // alignment) * alignment
+
+    @staticmethod
+    def _expanded(recv_x, expansion, zeroed):
+        if isinstance(recv_x, tuple):
+            return tuple(expansion.rows(part, zeroed) for part in recv_x)
+        return expansion.rows(recv_x, zeroed)
 
     def _first(self, x, topk_idx, topk_weights, num_experts, most, alignment, counted, copies, config, after):
         """A dispatch without a handle."""
@@ -248,6 +307,7 @@ class ElasticBuffer(metaclass=NamesAbsent):
             topk_idx=topk_idx.clone() if copies else topk_idx,
             num_recv_tokens=recv_topk_idx.shape[0],
             num_recv_tokens_per_expert_list=items,
+            num_expanded_tokens=0,
             num_unaligned_recv_tokens_per_expert=None,
             _recv_topk_idx=recv_topk_idx,
             _counts=v1[0]._gin_ep_ht[0].counts,
@@ -256,7 +316,7 @@ class ElasticBuffer(metaclass=NamesAbsent):
 
     @staticmethod
     def _wait(event):
-        if event.event is not None:
+        if event is not None and (not isinstance(event, EventOverlap) or event.event is not None):
             event.current_stream_wait()
 
     def _count(self, stats, recv_topk_idx, event):
@@ -281,8 +341,20 @@ class ElasticBuffer(metaclass=NamesAbsent):
         async_with_compute_stream=False,
         allocate_on_comm_stream=False,
     ):
-        """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, ranks ascending, in f32."""
+        """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, ranks ascending, in f32.
+
+        With a handle of do_expand a rank first adds a token's rows, k ascending, in f32, and rounds the sum;
+        topk_weights are those of rows.
+        """
         events = previous_event, previous_event_before_epilogue
+        if handle.do_expand:
+            if not self.allow_multiple_reduction:
+                raise NotImplementedError("do_expand adds the rows of a rank first: use allow_multiple_reduction=True")
+            for event in events:
+                self._wait(event)
+            events = None, None
+            x = handle._expansion.fold(x)
+            topk_weights = None if topk_weights is None else handle._expansion.fold_weights(topk_weights)
         return self._buffer.combine(
             x,
             handle._v1,

@@ -66,14 +66,24 @@ class Normal:
         Rows are ordered by source rank and token. With num_worst_tokens the CPU does not wait, the list is
         empty, and tensors have so many rows. With a handle only rows are sent, as they were before.
         """
-        rows, scales = x if isinstance(x, tuple) else (x, None)
-        row_bytes = rows.shape[1] * rows.element_size()
+        require(handle is None or topk_idx is None, "a dispatch with a handle takes no topk_idx")
         require((topk_idx is None) == (topk_weights is None), "topk_idx and topk_weights come together")
         require(num_worst_tokens == 0 or handle is not None or topk_idx is not None, "num_worst_tokens needs topk_idx")
+        return self._dispatch(
+            x, handle, is_token_in_rank, num_tokens_per_expert, topk_idx, topk_weights, expert_alignment,
+            num_worst_tokens, config, previous_event, async_finish, allocate_on_comm_stream,
+        )  # fmt: skip
+
+    def _dispatch(
+        self, x, handle, is_token_in_rank, num_tokens_per_expert, topk_idx, topk_weights, expert_alignment,
+        num_worst_tokens, config, previous_event, async_finish, allocate_on_comm_stream,
+    ):  # fmt: skip
+        """dispatch(); a handle's topk_idx may be given with other weights, which are sent again."""
+        rows, scales = x if isinstance(x, tuple) else (x, None)
+        row_bytes = rows.shape[1] * rows.element_size()
         counts, cached = [], handle is not None
         with self._ht_lock, self._work(previous_event, async_finish, allocate_on_comm_stream) as work:
             if cached:
-                require(topk_idx is None, "a dispatch with a handle takes no topk_idx")
                 found, room, experts = _handle_of(handle)
                 made = self._ht(experts, row_bytes, scales)
             else:
@@ -108,7 +118,7 @@ class Normal:
         )  # fmt: skip
         recv_x = received.x if scales is None else (received.x, received.scales)
         if cached:
-            return recv_x, None, None, None, None, event
+            return recv_x, received.topk_idx, received.topk_weights, None, None, event
         found.rank_prefix._gin_ep_ht = found, room, experts
         none = torch.empty((self.group_size, 0), dtype=torch.int32, device=self._device)
         handle = found.rank_prefix, none, none, received.src_info, is_token_in_rank, none

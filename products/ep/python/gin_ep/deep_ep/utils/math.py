@@ -16,6 +16,17 @@ def align(x, y):
     return ceil_div(x, y) * y
 
 
+def safe_div(x, y):
+    """x / y; 0 / 0 is 0."""
+    return 0 if x == 0 and y == 0 else x / y
+
+
+def count_bytes(*tensors):
+    """Of tensors, None, and tuples or lists of them."""
+    tensors = [one for one in tensors if one is not None]
+    return sum(count_bytes(*one) if isinstance(one, (tuple, list)) else one.nbytes for one in tensors)
+
+
 def calc_diff(x, y):
     """1 - cosine-like similarity of x + 1 and y + 1: 0 for equal tensors."""
     x, y = x.double() + 1, y.double() + 1
