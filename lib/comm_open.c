@@ -184,6 +184,7 @@ static ginResult_t openControl(ginComm_t comm, const struct commStart *start)
 	if (result == ginSuccess) {
 		comm->control.interrupt = start->interrupt;
 		comm->control.onTick = commTick;
+		comm->control.tickMs = *paramText(paramTrace) ? 20 : 250;
 		deriveKey(comm, key);
 		result = controlOpen(&comm->control, comm->ranks, key, commFailed, comm);
 	}

@@ -45,7 +45,9 @@ template <> struct ginBarrierWord<true> {
  * dissemination its kernels take two registers fewer. sync() loads the epoch before the coop meets:
  * coops that use one barrier one after another have to meet between their calls.
  */
-template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false> class GinBarrierOn
+template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false,
+	  bool traces = ginTraces>
+class GinBarrierOn
 {
 	using Which = typename ginBarrierWord<checks>::type;
 
@@ -116,7 +118,7 @@ public:
 		return result == ginSuccess ? wait(coop, options) : result;
 	}
 
-private:
+protected: /* of the traced class, too */
 	/*
 	 * As arrive() and wait(), by thread 0 alone, with two meetings of the coop instead of
 	 * three, and one load of the epoch.

@@ -27,7 +27,8 @@ struct ginRequest {
  * and posts of other routes. ginDevCommRequirements_t.routes makes the host check the routes of all
  * peers.
  */
-template <uint32_t routes, bool checks = ginChecks> class GinOn : public GinContext<routes>
+template <uint32_t routes, bool checks = ginChecks, bool traces = ginTraces> class GinOn
+    : public GinContext<routes>
 {
 	using Base = GinContext<routes>;
 
@@ -648,6 +649,19 @@ public:
 				     options, failed);
 	}
 
+protected:
+	/* The world rank of a team's rank; -1, after a record, if the team has no such rank. */
+	GIN_FN int inTeam(uint32_t call, ginTeam team, int peer) const
+	{
+		return check(GinThread{}, call, -1,
+			     [&](ginArguments &a) {
+				     a.team(team);
+				     a.rankBelow(ginArgumentPeer, peer, team.nRanks);
+			     }) == ginSuccess
+			       ? ginTeamToWorld(dc, team, peer)
+			       : -1;
+	}
+
 private:
 	/*
 	 * With -DGIN_DEVICE_CHECKS: checks the context and the arguments that `list` adds.
@@ -664,18 +678,6 @@ private:
 				a.below(ginArgumentContext, context, dc.contexts);
 				list(a);
 			});
-	}
-
-	/* The world rank of a team's rank; -1, after a record, if the team has no such rank. */
-	GIN_FN int inTeam(uint32_t call, ginTeam team, int peer) const
-	{
-		return check(GinThread{}, call, -1,
-			     [&](ginArguments &a) {
-				     a.team(team);
-				     a.rankBelow(ginArgumentPeer, peer, team.nRanks);
-			     }) == ginSuccess
-			       ? ginTeamToWorld(dc, team, peer)
-			       : -1;
 	}
 
 	/*

@@ -28,6 +28,9 @@
 #include "barrier.cuh"
 #include "context.cuh"
 #include "packets.cuh"
+#ifdef GIN_TRACE
+#include "traced.cuh"
+#endif
 
 #ifndef GIN_C_FN
 #define GIN_C_FN GIN_FN

@@ -64,7 +64,7 @@ GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint3
  * Messages arrive in order. At most two messages are not received yet: the third send() waits.
  * `routes` as for GinOn.
  */
-template <uint32_t routes, bool checks = ginChecks> class GinPacketsOn
+template <uint32_t routes, bool checks = ginChecks, bool traces = ginTraces> class GinPacketsOn
 {
 public:
 	GIN_FN GinPacketsOn(const ginDevComm &devComm, uint32_t contextIndex,
@@ -128,7 +128,7 @@ public:
 		return result;
 	}
 
-private:
+protected: /* of the traced class, too */
 	/* Routes of the calls to a peer that is not direct: they need no code for direct peers. */
 	static constexpr uint32_t posts =
 		routes & GIN_ROUTES_NETWORK ? routes & GIN_ROUTES_NETWORK : routes;
@@ -421,7 +421,7 @@ private:
 					     uint32_t context, uint32_t peer, uint32_t which,
 					     uint32_t number)
 	{
-		const GinOn<routes> gin(*self, context);
+		const GinOn<routes, ginChecks, false> gin(*self, context);
 		uint64_t *shadow = gin.signalShadow(which ? sentId(box, peer)
 							  : readId(box, self->nRanks, peer));
 		ginLocalStore(shadow, ginLocalLoad(shadow) + 1);
@@ -447,7 +447,7 @@ private:
 							      uint32_t bytes, Coop coop,
 							      uint64_t timeout) const
 	{
-		const GinOn<posts> gin(dc, context, sharing);
+		const GinOn<posts, ginChecks, false> gin(dc, context, sharing);
 		const uint32_t read = readId(box, dc.nRanks, peer);
 		const uint64_t before = ginLocalLoad(gin.signalShadow(read));
 		ginOptions options = ginTimeout(timeout);
@@ -464,7 +464,7 @@ private:
 	template <class Coop> GIN_FN ginResult_t putNetwork(uint32_t number, uint32_t bytes,
 							    Coop coop, uint64_t timeout) const
 	{
-		const GinOn<posts> gin(dc, context, sharing);
+		const GinOn<posts, ginChecks, false> gin(dc, context, sharing);
 		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
 		const size_t to = offsetOf(box, dc.rank, ginPacketSlot(box.most, number));
 		return gin.put(static_cast<int>(peer), box.window, to, box.window, from, bytes,
@@ -476,7 +476,7 @@ private:
 								uint32_t bytes, Coop coop,
 								uint64_t timeout) const
 	{
-		const GinOn<posts> gin(dc, context, sharing);
+		const GinOn<posts, ginChecks, false> gin(dc, context, sharing);
 		const uint32_t came = sentId(box, peer);
 		const size_t slot = ginPacketSlot(box.most, number);
 		const uint64_t before = ginLocalLoad(gin.signalShadow(came));

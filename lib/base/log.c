@@ -112,8 +112,7 @@ static size_t appendPart(char *at, size_t room, char letter, int rank)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/* Returns 0 if the path does not fit. */
-static int makePath(char path[PATH_MAX], const char *pattern, int rank)
+int logPath(char *path, const char *pattern, int rank)
 {
 	size_t used = 0;
 
@@ -135,7 +134,7 @@ static int openFile(const char *pattern, int rank)
 	char path[PATH_MAX];
 
 	errno = ENAMETOOLONG;
-	if (!makePath(path, pattern, rank))
+	if (!logPath(path, pattern, rank))
 		return -1;
 	return fileAboveStandard(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 }

@@ -14,6 +14,12 @@ int logWants(enum logLevel level);
  */
 void logRank(int rank);
 
+/*
+ * Makes a path of a pattern with %h, %r, %p and %%, as GIN_LOG_FILE has; `path` has PATH_MAX bytes.
+ * Returns 0 if it does not fit.
+ */
+int logPath(char *path, const char *pattern, int rank);
+
 /* One line: time, host:pid:tid, rank by errorScope(), "gin LEVEL text". Any thread. */
 void logWrite(enum logLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

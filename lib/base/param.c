@@ -178,6 +178,19 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			  .most = 1000000000,
 			  .preset = "600",
 			  .meaning = "seconds after which a collective call fails"},
+	[paramTrace] = {.name = "GIN_TRACE",
+			.preset = "",
+			.meaning = "a file for records of the calls of kernels that are compiled "
+				   "with -DGIN_TRACE; %h, %r, %p and %% as in GIN_LOG_FILE; see "
+				   "gin_trace(1)"},
+	[paramTraceRecords] = {.name = "GIN_TRACE_RECORDS",
+			       .isNumber = 1,
+			       .least = 16,
+			       .most = 16777216,
+			       .preset = "65536",
+			       .meaning = "records of a device communicator, 64 bytes each, that "
+					  "wait to be written to the file; further ones are "
+					  "dropped and counted"},
 	[paramTransport] =
 		{.name = "GIN_TRANSPORT",
 		 .preset = "",

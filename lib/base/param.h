@@ -42,6 +42,8 @@ enum param {
 	paramSelftest,
 	paramSocketIfname,
 	paramTimeout,
+	paramTrace,
+	paramTraceRecords,
 	paramTransport,
 	paramUarMap,
 	paramWaitWarn,

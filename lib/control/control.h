@@ -97,6 +97,7 @@ struct control {
 	int started;
 	controlFailure_t onFailure;
 	void *onFailureArg;
+	int tickMs;			    /* so often at least; 0: every quarter of a second */
 	void (*onTick)(void *onFailureArg); /* NULL, or the thread calls it often, without `lock` */
 	struct interrupt interrupt;	    /* of the calls that wait; the caller sets it */
 

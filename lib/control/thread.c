@@ -289,7 +289,7 @@ static short eventsOf(const struct controlLink *link)
 
 static int pollAll(struct control *c, struct polls *p)
 {
-	int n = 0, wait = 250;
+	int n = 0, wait = c->tickMs ? c->tickMs : 250;
 
 	pthread_mutex_lock(&c->lock);
 	makeRoom(p, c->links);

@@ -178,6 +178,7 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 		deviceWrite(&comm->device, &dc->self->id, NULL, sizeof(uint64_t));
 		poolKeep(&comm->pool, poolDevComms, dc->self, sizeof(*dc->self));
 	}
+	traceClose(comm, dc);
 	pinnedFree(&comm->device, dc->lines);
 	free(dc->lost);
 	free(dc);
@@ -478,6 +479,8 @@ static ginResult_t build(ginComm_t comm, struct devComm *dc, const ginDevCommReq
 		queuesDescribe(comm, &dc->queues, &dc->device);
 		mine = makePeers(comm, dc);
 	}
+	if (mine == ginSuccess)
+		mine = traceOpen(comm, dc);
 	if (mine == ginSuccess)
 		mine = deviceWrite(&comm->device, dc->self, &dc->device, sizeof(dc->device));
 	return controlAgree(&comm->control, call, mine);

@@ -7,6 +7,7 @@
 
 #include "lib/comm.h"
 #include "queues.h"
+#include "trace.h"
 
 /*
  * Host memory that kernels read while they wait, and in which they leave errors and waits.
@@ -46,6 +47,7 @@ struct devComm {
 	uint64_t asked;	   /* when it was set last */
 	uint64_t answered; /* `asked` of the last question that has ended */
 	struct toldWait waits[GIN_WAITS];
+	struct trace trace;
 	uint8_t *lost;		  /* [nRanks]: lostDead if a queue to the rank has failed */
 	uint8_t *unconnected;	  /* [nRanks], of the requirements; in the memory of `lost` */
 	char why[SENTENCE_BYTES]; /* how the first of these queues failed */
@@ -87,6 +89,9 @@ ginResult_t devCommCheckIdle(ginComm_t comm, struct devComm *dc);
 
 /* Finds the calls of a device communicator with requirements.streams, and loads their kernel. */
 ginResult_t devCommStreamCalls(ginComm_t comm, const struct streamCalls **out);
+
+/* The calls of the plug-in's kernels; NULL: there are none, or no GPU. */
+const struct streamCalls *streamCallsFind(const struct ginComm *comm);
 
 /* With GIN_LOG=stats, logs each context used. The caller has entered the device's scope. */
 void devCommLogStats(ginComm_t comm, const struct devComm *dc);

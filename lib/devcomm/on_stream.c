@@ -22,6 +22,16 @@ static enum pluginResult openPlugin(const struct streamCalls **calls, char *why,
 	return opened;
 }
 
+const struct streamCalls *streamCallsFind(const struct ginComm *comm)
+{
+	const struct streamCalls *calls;
+	char why[160];
+
+	if (openPlugin(&calls, why, sizeof(why)) != pluginFound || !calls->kernels)
+		return NULL;
+	return comm->device.cuda && !calls->load() ? calls : NULL;
+}
+
 int commHasStreams(const struct ginComm *comm)
 {
 	const struct streamCalls *calls;

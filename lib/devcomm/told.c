@@ -30,8 +30,11 @@ static uint64_t warnAfter(void)
 	return paramNumber(paramWaitWarn) * SECOND;
 }
 
+/* A trace says what waited shortly before its end, if a process dies. */
 static uint64_t askEvery(void)
 {
+	if (*paramText(paramTrace))
+		return SECOND;
 	return warnAfter() / 2 > ASK_NS ? warnAfter() / 2 : ASK_NS;
 }
 
@@ -108,28 +111,6 @@ static int readRecord(const struct devComm *dc, size_t i, struct ginWaitRecord *
 	return 1;
 }
 
-/* Ends the question that is open, or opens one. */
-static void askOrRead(ginComm_t comm, struct devComm *dc, uint64_t now)
-{
-	struct ginWaitRecord record;
-
-	if (!dc->asks && (dc->isWanted || (warnAfter() && now - dc->asked >= askEvery()))) {
-		clearRecords(dc);
-		devCommNextQuestion(dc, 0);
-		dc->asks = 1;
-		dc->isWanted = 0;
-		dc->asked = now;
-		devCommWriteLine(comm, dc);
-	} else if (dc->asks && now - dc->asked >= ASK_NS) {
-		for (size_t i = 0; i < GIN_WAITS; i++)
-			if (readRecord(dc, i, &record))
-				noteTold(dc, &record, now);
-		dc->asks = 0;
-		dc->answered = dc->asked;
-		devCommWriteLine(comm, dc);
-	}
-}
-
 /*
  * The rank that a barrier of all ranks waits for, by the number of its word (barrier.cuh); -1: the
  * team is another one.
@@ -153,6 +134,37 @@ static int waitsForRank(const struct ginComm *comm, const struct ginWaitRecord *
 	if (rank < 0 && (r->from & 0xfffff) == 1) /* as ginFromUnpack() */
 		rank = r->from >> 20 & 0xfffff;
 	return rank < comm->nRanks ? rank : -1;
+}
+
+static void readRecords(ginComm_t comm, struct devComm *dc, uint64_t now)
+{
+	struct ginWaitRecord record;
+
+	for (size_t i = 0; i < GIN_WAITS; i++) {
+		if (!readRecord(dc, i, &record))
+			continue;
+		noteTold(dc, &record, now);
+		traceWaiting(comm, dc, &record, waitedFor(&record), waitsForRank(comm, &record));
+	}
+}
+
+/* Ends the question that is open, or opens one. */
+static void askOrRead(ginComm_t comm, struct devComm *dc, uint64_t now)
+{
+	if (!dc->asks && (dc->isWanted ||
+			  ((warnAfter() || dc->trace.pinned) && now - dc->asked >= askEvery()))) {
+		clearRecords(dc);
+		devCommNextQuestion(dc, 0);
+		dc->asks = 1;
+		dc->isWanted = 0;
+		dc->asked = now;
+		devCommWriteLine(comm, dc);
+	} else if (dc->asks && now - dc->asked >= ASK_NS) {
+		readRecords(comm, dc, now);
+		dc->asks = 0;
+		dc->answered = dc->asked;
+		devCommWriteLine(comm, dc);
+	}
 }
 
 static const char *stateOf(const struct ginComm *comm, const struct devComm *dc, int rank)
@@ -254,6 +266,7 @@ void devCommsTick(ginComm_t comm)
 	if (pthread_mutex_trylock(&comm->lock))
 		return;
 	for (struct devComm *dc = comm->devComms; dc; dc = dc->next) {
+		traceDrain(comm, dc);
 		askOrRead(comm, dc, now);
 		warnOf(comm, dc, now, &warnings);
 	}

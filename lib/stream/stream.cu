@@ -45,6 +45,20 @@ static __global__ void jobKernel(const __grid_constant__ streamJob job)
 	runJob(job);
 }
 
+// The host reads `now` when it has seen the answer.
+static __global__ void clockKernel(streamClock *clock)
+{
+	const uint64_t begin = ginNow();
+
+	for (uint32_t i = 1; i <= STREAM_CLOCK_ROUNDS; i++) {
+		while (ginLoad<ginAcquire, ginScopeSystem>(&clock->asked) != i)
+			if (ginNow() - begin > 1000000000)
+				return;
+		clock->now = ginNow();
+		ginStore<ginRelease, ginScopeSystem>(&clock->answered, i);
+	}
+}
+
 static const char *reason(cudaError_t error)
 {
 	return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
@@ -64,6 +78,12 @@ static const char *launch(const struct streamJob *job, void *stream)
 	jobKernel<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(*job);
 	return reason(cudaGetLastError());
 }
+
+static const char *readClock(struct streamClock *clock, void *stream)
+{
+	clockKernel<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(clock);
+	return reason(cudaGetLastError());
+}
 #else
 static const int kernels = 0;
 
@@ -76,6 +96,11 @@ static const char *launch(const struct streamJob *, void *)
 {
 	return load();
 }
+
+static const char *readClock(struct streamClock *, void *)
+{
+	return load();
+}
 #endif
 
 static void run(const struct streamJob *job)
@@ -83,5 +108,5 @@ static void run(const struct streamJob *job)
 	runJob(*job);
 }
 
-extern "C" __attribute__((visibility("default")))
-const struct streamCalls ginStreamCalls = {sizeof(struct streamCalls), kernels, load, launch, run};
+extern "C" __attribute__((visibility("default"))) const struct streamCalls ginStreamCalls = {
+	sizeof(struct streamCalls), kernels, load, launch, readClock, run};

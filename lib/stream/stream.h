@@ -29,6 +29,14 @@ struct streamJob {
 	uint64_t dstOff, srcOff, bytes;
 };
 
+/* The GPU's clock, in pinned host memory: the kernel answers each question. */
+struct streamClock {
+	uint64_t now;
+	uint32_t asked, answered; /* questions 1 to STREAM_CLOCK_ROUNDS */
+};
+
+#define STREAM_CLOCK_ROUNDS 16u
+
 struct streamCalls {
 	size_t size;
 	int kernels; /* built with a kernel for GPUs */
@@ -39,6 +47,8 @@ struct streamCalls {
 	const char *(*load)(void);
 	/* Returns NULL, or why CUDA refuses. `stream` is a cudaStream_t of the current context. */
 	const char *(*launch)(const struct streamJob *job, void *stream);
+	/* Launches the kernel that answers; it ends by itself if it is not asked. */
+	const char *(*clock)(struct streamClock *clock, void *stream);
 	/* Makes the calls on this thread: for a rank without a GPU. */
 	void (*run)(const struct streamJob *job);
 };

@@ -23,6 +23,13 @@ constexpr bool ginChecks = true;
 constexpr bool ginChecks = false;
 #endif
 
+/* Also a template argument: do calls write records for GIN_TRACE (traced.cuh)? */
+#ifdef GIN_TRACE
+constexpr bool ginTraces = true;
+#else
+constexpr bool ginTraces = false;
+#endif
+
 /*
  * The arguments of one call: the first fault, and a digest of all values that were checked, which
  * shows whether the threads of a coop pass equal arguments.

@@ -32,7 +32,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 16u
+#define GIN_DEVICE_ABI 17u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -288,6 +288,48 @@ struct ginQueue {
 
 #define GIN_QUEUE_FAILED (1ull << 63)
 
+/*
+ * The words of a trace record, of 63 bits each. In a ring the top bit is the phase of the lap, as
+ * in a descriptor of the proxy; in a file it is 0 (trace.h).
+ */
+enum {
+	GIN_TRACE_BEGIN, /* ginNow() of the kernel, before the call */
+	GIN_TRACE_END,	 /* and after it */
+	/* Lowest bits: 0 enum ginCall, 8 ginResult_t, 16 enum ginRoute, 24 flags, 32 context. */
+	GIN_TRACE_WHAT,
+	GIN_TRACE_WHOM, /* lowest bits: 0 peer, 31 id of signal, counter or barrier */
+	GIN_TRACE_BYTES,
+	GIN_TRACE_VALUE, /* added to a signal; waited for; of a barrier: its epoch */
+	/* A word in a window: ginTraceWhere(). Of a barrier: ginFromPack() of its team. */
+	GIN_TRACE_WHERE,
+	GIN_TRACE_THREAD, /* lowest bits: 0 thread, 31 block */
+	GIN_TRACE_WORDS
+};
+
+#define GIN_TRACE_NONE 0x7fffffffu /* no peer, or no id */
+
+/* Flags of a trace record. */
+enum {
+	GIN_TRACE_RAISES = 1, /* the call raises a signal at the peer */
+	GIN_TRACE_AT = 2,     /* the signal or value is a word in a window */
+	GIN_TRACE_ARRIVES = 4,
+	GIN_TRACE_AWAITS = 8 /* a barrier's wait */
+};
+
+/*
+ * Where kernels with -DGIN_TRACE write records of their calls. This struct is in GPU memory. A
+ * record that finds no room is counted, and dropped.
+ */
+struct ginTraceRing {
+	uint64_t *records;     /* [depth][GIN_TRACE_WORDS], host-pinned */
+	const uint64_t *taken; /* host-pinned: records before it have left the ring */
+	uint64_t *lostSeen;    /* host-pinned: a copy of `lost` for the host */
+	uint64_t logDepth;
+	uint64_t producer;	 /* the number of the next record */
+	uint64_t lost;		 /* records that were dropped */
+	struct ginMirror shadow; /* of *taken; refreshed when the ring looks full */
+};
+
 /* Device calls, as ginErrorRecord.call names them. */
 enum ginCall {
 	ginCallNone = 0,
@@ -429,6 +471,7 @@ typedef struct ginDevComm {
 	const struct ginDevComm *self;
 	struct ginWaitRecord *waits; /* [GIN_WAITS], host-pinned */
 	uint32_t *waitClaims;	     /* [GIN_WAITS], GPU memory: the last question answered there */
+	struct ginTraceRing *trace;  /* GPU memory; NULL: GIN_TRACE is not set */
 } ginDevComm;
 
 #ifdef __cplusplus

@@ -25,7 +25,7 @@ GIN_FN void ginYield()
 
 /*
  * How one thread looks at a word of the host again and again. Every look acquires the edge of the
- * word: S, C, Q or R. A thread that was alone at its last look loads the word while it checks
+ * word: S, C, Q, R or Z. A thread that was alone at its last look loads the word while it checks
  * whether it still is alone.
  */
 class ginHostLook

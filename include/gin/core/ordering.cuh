@@ -25,6 +25,9 @@
  *          to other threads
  *   H      everything before a host    ginHostMeet()                 ginHostMeet()
  *          coop meets
+ *   Z      the host's reads of a       traceTake()                   ginHostLook(),
+ *          record of the trace, to                                   ginShadowObserve()
+ *          its slot's next writer
  *
  * The proxy route (docs/proxy.md):
  *
@@ -209,6 +212,15 @@ GIN_FN void ginDescriptorPublish(uint64_t *at, uint64_t first, uint64_t second)
 	ginStorePair<ginFencedRelease, ginScopeSystem>(at, first, second);
 }
 
+/*
+ * No edge: two words of a record of the trace. Each word has the phase of its lap, so that the host
+ * needs no order between them (traceTake() in lib/devcomm/trace.c).
+ */
+GIN_FN void ginTraceStore(uint64_t *at, uint64_t first, uint64_t second)
+{
+	ginStorePair<ginRelaxed, ginScopeSystem>(at, first, second);
+}
+
 /* R and C, acquire end: pairs with publishDone() and, for counters, count() of the proxy. */
 GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
 {
@@ -216,9 +228,9 @@ GIN_FN uint64_t ginDoneObserve(const uint64_t *word)
 }
 
 /*
- * Q, passed on from the thread that acquired it. A relaxed load is enough on a GPU: a thread's
- * stores into a ring slot depend on the branch that has found the slot free, and a GPU does not
- * store before it has taken the branch.
+ * Q and Z, passed on from the thread that acquired it. A relaxed load is enough on a GPU: a
+ * thread's stores into a ring slot depend on the branch that has found the slot free, and a GPU
+ * does not store before it has taken the branch.
  */
 GIN_FN uint64_t ginShadowObserve(const uint64_t *shadow)
 {
@@ -251,6 +263,11 @@ GIN_FN bool ginLocalCas(uint64_t *word, uint64_t compare, uint64_t value)
 GIN_FN uint64_t ginHostWordObserve(const uint64_t *word)
 {
 	return ginLoad<ginRelaxed, ginScopeSystem>(word);
+}
+
+GIN_FN void ginHostWordStore(uint64_t *word, uint64_t value)
+{
+	ginStore<ginRelaxed, ginScopeSystem>(word, value);
 }
 
 /* No edge: true for the first thread that answers the question in this record. */

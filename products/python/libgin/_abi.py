@@ -17,11 +17,12 @@ from ctypes import (
 
 GIN_BARRIER_ROUNDS = 32
 GIN_CPU_WORD_STRIDE = 4
-GIN_DEVICE_ABI = 16
+GIN_DEVICE_ABI = 17
 GIN_DIRECT_SIGNALS = 16
 GIN_LINE_MASKED = -2
 GIN_MAX_CONTEXTS = 1024
 GIN_QUEUE_RESULTS = 32
+GIN_TRACE_NONE = 0x7fffffff
 GIN_WAITS = 32
 GIN_WINDOW_MAGIC = 0x6e696c646e697767
 GIN_ALLGATHER_BYTES = 65536
@@ -205,6 +206,7 @@ class ginDevComm(Structure):
         ("self", c_void_p),
         ("waits", c_void_p),
         ("waitClaims", c_void_p),
+        ("trace", c_void_p),
     ]
 
 

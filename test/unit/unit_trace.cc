@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// unit_trace - kernels with -DGIN_TRACE: each call is one record in the file of GIN_TRACE, or is
+// counted where the ring is full; a wait in progress is in the file, too.
+//	unit_trace           compares the file with the calls that it has made
+//	unit_trace --slow    for test/tools/gin_trace: rank 1 of 3 is late, then all wait in a ring
+#define GIN_TRACE
+#include <gin_device.cuh>
+#include <gin/trace.h>
+
+#include <vector>
+
+#include "expect.h"
+#include "ranks.h"
+
+enum {
+	RANKS = 2,
+	SLOW_RANKS = 3,
+	MOST = 16,
+	BYTES = 24,
+	CALLS = 20000,
+	THREADS = 3,
+	ROUNDS = 3,
+	TRIES = 600
+};
+static_assert(CALLS > 4 * MOST, "many laps of the ring");
+
+static const char *path;
+
+struct Record {
+	ginTraceHead head;
+	uint64_t w[GIN_TRACE_WORDS];
+
+	uint32_t call() const { return w[GIN_TRACE_WHAT] & 0xff; }
+	uint32_t result() const { return w[GIN_TRACE_WHAT] >> 8 & 0xff; }
+};
+
+// The records of a rank. A part is written at once: the file never ends in one.
+static std::vector<Record> readAll(uint32_t rank)
+{
+	std::vector<Record> all;
+	FILE *in = fopen(path, "r");
+	ginTraceHead head;
+
+	while (in && fread(&head, sizeof(head), 1, in) == 1) {
+		EXPECT(!memcmp(head.magic, GIN_TRACE_MAGIC, sizeof(head.magic)));
+		for (uint32_t i = 0; i < head.count; i++) {
+			Record r = {head, {}};
+			EXPECT_EQUAL(fread(r.w, sizeof(r.w), 1, in), 1);
+			if (head.rank == rank)
+				all.push_back(r);
+		}
+	}
+	EXPECT(in && !fclose(in));
+	return all;
+}
+
+struct Args {
+	ginDevComm dc;
+	int rank;
+	ginResult_t result;
+};
+
+// Each call adds another number, below 2^20 for each thread: the record shows whose it was.
+static void signalOften(void *arg)
+{
+	Args &args = *static_cast<Args *>(arg);
+	Gin gin(args.dc, 0);
+	const uint64_t thread = ginThreadIndex();
+
+	for (uint64_t i = 1; i <= CALLS; i++)
+		if (gin.signal(1 - args.rank, GinSignalAdd{1, thread << 20 | i}) != ginSuccess)
+			args.result = ginErrorPeer;
+}
+
+static void waitFor(void *arg)
+{
+	Args &args = *static_cast<Args *>(arg);
+	ginOptions options;
+
+	options.from = {static_cast<uint32_t>(1 - args.rank), 1, 1};
+	args.result = Gin(args.dc, 0).waitSignal(0, 5, {}, options);
+}
+
+// Records are whole, in the order of each thread's calls; no call is neither recorded nor counted.
+static void checkOften(uint32_t rank)
+{
+	uint64_t found = 0, lost = 0, last[THREADS] = {};
+
+	for (const Record &r : readAll(rank)) {
+		if (r.call() == GIN_TRACE_LOST)
+			lost = r.w[GIN_TRACE_BYTES];
+		if (r.call() != ginCallSignal || r.w[GIN_TRACE_WHOM] >> 31 != 1)
+			continue;
+		const uint64_t value = r.w[GIN_TRACE_VALUE], thread = r.w[GIN_TRACE_THREAD];
+		EXPECT(thread < THREADS && value >> 20 == thread);
+		EXPECT((value & 0xfffff) > last[thread] && (value & 0xfffff) <= CALLS);
+		EXPECT_EQUAL(r.w[GIN_TRACE_WHOM] & GIN_TRACE_NONE, 1 - rank);
+		EXPECT_EQUAL(r.w[GIN_TRACE_WHAT] >> 24, GIN_TRACE_RAISES);
+		EXPECT(r.w[GIN_TRACE_BEGIN] <= r.w[GIN_TRACE_END]);
+		last[thread] = value & 0xfffff;
+		found++;
+	}
+	EXPECT(found > 0 && lost > 0);
+	EXPECT_EQUAL(found + lost, static_cast<uint64_t>(THREADS) * CALLS);
+}
+
+static const Record *findCall(const std::vector<Record> &all, uint32_t call, uint32_t kind)
+{
+	for (const Record &r : all)
+		if (r.call() == call && (call != GIN_TRACE_WAITING || r.result() == kind))
+			return &r;
+	return nullptr;
+}
+
+static void awaitWaiting(uint32_t rank)
+{
+	for (int i = 0; i < TRIES; i++) {
+		const std::vector<Record> all = readAll(rank);
+		const Record *r = findCall(all, GIN_TRACE_WAITING, ginCallWaitSignal);
+		if (r) {
+			EXPECT_EQUAL(r->w[GIN_TRACE_WHOM], 1 - rank);
+			EXPECT_EQUAL(r->w[GIN_TRACE_VALUE], 5);
+			EXPECT_EQUAL(r->w[GIN_TRACE_BYTES], 4);
+			EXPECT(!findCall(all, ginCallWaitSignal, 0));
+			return;
+		}
+		usleep(100000);
+	}
+	EXPECT(!"the file has no wait in progress");
+}
+
+static void add(const ginDevComm &dc, int peer, uint64_t value)
+{
+	EXPECT_SUCCESS(Gin(dc, 0).signal(peer, GinSignalAdd{0, value}));
+}
+
+// Rank 0 waits; rank 1 finds that in the file, and ends the wait.
+static void waitAndSee(const ginDevComm &dc, int rank)
+{
+	Args args = {dc, rank, ginErrorInvalidUsage};
+
+	if (rank) {
+		add(dc, 0, 4);
+		awaitWaiting(0);
+		add(dc, 0, 1);
+		return;
+	}
+	waitFor(&args);
+	EXPECT_SUCCESS(args.result);
+}
+
+static void checkPut(const std::vector<Record> &all)
+{
+	const Record *r = findCall(all, ginCallPut, 0);
+
+	EXPECT(r && r->w[GIN_TRACE_BYTES] == BYTES && r->result() == ginSuccess);
+	EXPECT_EQUAL(r->w[GIN_TRACE_WHAT] >> 16 & 0xff, ginRouteDirect);
+	EXPECT_EQUAL(r->w[GIN_TRACE_WHOM] & GIN_TRACE_NONE, 1);
+}
+
+static void checkWait()
+{
+	const std::vector<Record> all = readAll(0);
+	const Record *r = findCall(all, ginCallWaitSignal, 0);
+
+	checkPut(all);
+	EXPECT(r && r->result() == ginSuccess && r->w[GIN_TRACE_VALUE] == 5);
+	EXPECT_EQUAL(r->w[GIN_TRACE_WHOM], 1);
+	EXPECT_EQUAL(all.front().call(), GIN_TRACE_CLOCK);
+	EXPECT_EQUAL(all.back().call(), GIN_TRACE_CLOCK);
+	EXPECT(all.front().w[GIN_TRACE_END] <= r->w[GIN_TRACE_BEGIN]);
+	EXPECT(r->w[GIN_TRACE_END] <= all.back().w[GIN_TRACE_END]);
+}
+
+static int run(const ginConfig_t *config)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginComm_t comm;
+	ginWindow_t window;
+	void *memory;
+	Args args = {{}, config->rank, ginSuccess};
+
+	want.signals = 2;
+	EXPECT_SUCCESS(ginCommInit(config, &comm));
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &args.dc));
+	EXPECT_SUCCESS(ginMemAlloc(comm, 2 * BYTES, &memory));
+	EXPECT_SUCCESS(ginWindowRegister(comm, memory, 2 * BYTES, 0, &window));
+	EXPECT_SUCCESS(Gin(args.dc, 0).put(1 - config->rank, window, 0, window, BYTES, BYTES));
+	waitAndSee(args.dc, config->rank);
+	EXPECT_SUCCESS(ginHostLaunch(1, THREADS, signalOften, &args));
+	EXPECT_SUCCESS(args.result);
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &args.dc));
+	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
+	EXPECT_SUCCESS(ginMemFree(comm, memory));
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	checkOften(static_cast<uint32_t>(config->rank));
+	if (!config->rank)
+		checkWait();
+	return 0;
+}
+
+static ginResult_t awaitRight(const ginDevComm &dc, const Gin &gin)
+{
+	ginOptions options = ginTimeout(100000000);
+
+	options.from = {(dc.rank + 1) % dc.nRanks, 1, 1};
+	return gin.waitSignal(1, 1, {}, options);
+}
+
+// In a ring a delay of one rank passes through all.
+static int runSlow(const ginConfig_t *config)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginComm_t comm;
+	ginDevComm dc;
+
+	want.signals = 2;
+	EXPECT_SUCCESS(ginCommInit(config, &comm));
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	Gin gin(dc, 0);
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		if (config->rank == 1)
+			usleep(400000);
+		EXPECT_SUCCESS(gin.signal((config->rank + 1) % SLOW_RANKS, GinSignalInc{0}));
+		EXPECT_SUCCESS(gin.waitSignal(0, round));
+	}
+	EXPECT_SUCCESS(GinBarrier(dc, ginTeamWorld(dc), 0).sync());
+	EXPECT_RESULT(awaitRight(dc, gin), ginErrorTimeout);
+	EXPECT_SUCCESS(ginCommAllgather(comm, nullptr, nullptr, 0));
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	char name[] = "/tmp/unit_trace.XXXXXX", records[16];
+	const bool slow = argc == 2 && !strcmp(argv[1], "--slow");
+
+	if (!slow) {
+		int fd = mkstemp(name);
+		EXPECT(fd >= 0 && !close(fd));
+		path = name;
+		snprintf(records, sizeof(records), "%d", MOST);
+		setenv("GIN_TRACE", name, 1);
+		setenv("GIN_TRACE_RECORDS", records, 1);
+	}
+	const int *result = slow ? ranksStart(SLOW_RANKS, 1, runSlow) : ranksStart(RANKS, 1, run);
+	for (int r = 0; r < (slow ? SLOW_RANKS : RANKS); r++)
+		EXPECT_EQUAL(result[r], 0);
+	if (!slow)
+		unlink(name);
+	return 0;
+}
