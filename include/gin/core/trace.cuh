@@ -109,7 +109,7 @@ GIN_FN_CALLED void ginTraceWrite(struct ginTraceRing *ring, uint64_t begin, uint
 template <class Coop, class What, class Call>
 GIN_FN ginResult_t ginTraceCall(struct ginTraceRing *trace, Coop coop, What what, Call call)
 {
-	const uint64_t begin = ginNow();
+	const uint64_t begin = trace ? ginNow() : 0;
 	const ginResult_t result = call();
 
 	/* A call that -DGIN_DEVICE_CHECKS refuses has no peer and no window. */
