@@ -44,7 +44,7 @@ test-programs = $(foreach source,$(1),$(if $(call test-built,$(source)),$(call t
 TESTS_C := $(call test-programs,$(filter-out %/record.c,$(filter %.c,$(TEST_SOURCES))))
 TESTS_CC := $(call test-programs,$(call without_mpi,$(filter %.cc,$(TEST_SOURCES))))
 # The same sources with kernels.
-TESTS_GPU := $(addsuffix _gpu,$(filter-out $(addprefix $(BUILD)/test/,nvrtc mpi selftest unit_% perf_%), \
+TESTS_GPU := $(addsuffix _gpu,$(filter-out $(addprefix $(BUILD)/test/,nvrtc mpi selftest unit_% perf_% traced_%), \
 	$(call test-programs,$(call test-sources,cc,$(TEST_DIRS) test/port) test/faults/soak.cc)))
 
 .PHONY: tests tests-gpu check check-all check-mlx5dev check-rdma check-long check-mutations check-system check-gpu
