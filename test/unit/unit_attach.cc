@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // unit_attach - gin_info --attach names the waits of running processes, signals, and a ring of
-// waits; the processes go on. Without a ring it names the rank for which the others wait.
+// waits; the processes go on. Without a ring it names the rank for which the others wait. A process
+// that hardly reads does not hold up ginCommDestroy().
 #include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
 
 #include <gin_device.cuh>
 
@@ -152,12 +156,90 @@ static int run(const ginConfig_t *config)
 	return 0;
 }
 
+enum { LONG = 400, SIGNALS = 64 }; // a text of 800 KiB: a socket keeps a part of it
+
+// Raises all signals, each of which is a line of the text.
+static void raise(void *arg)
+{
+	Args &args = *static_cast<Args *>(arg);
+
+	for (uint32_t i = 0; i < SIGNALS; i++)
+		args.result = Gin(args.dc, 0).signal(0, GinSignalInc{i});
+}
+
+static int attachAs(const char *name)
+{
+	struct sockaddr_un to = {};
+	const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	to.sun_family = AF_UNIX;
+	memcpy(to.sun_path + 1, name, strlen(name));
+	const auto bytes =
+		static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + strlen(name));
+	EXPECT(fd >= 0 && !connect(fd, reinterpret_cast<sockaddr *>(&to), bytes));
+	return fd;
+}
+
+static std::string readPart(int fd)
+{
+	char part[4096];
+	const ssize_t got = read(fd, part, sizeof(part));
+
+	return std::string(part, got > 0 ? static_cast<size_t>(got) : 0);
+}
+
+// Takes a little often enough that no send() of the answer runs into its time limit.
+static std::string readSlowly(int fd, const bool *ended)
+{
+	std::string text;
+
+	while (!__atomic_load_n(ended, __ATOMIC_ACQUIRE)) {
+		text += readPart(fd);
+		usleep(250000);
+	}
+	for (std::string part = readPart(fd); !part.empty(); part = readPart(fd))
+		text += part;
+	return text;
+}
+
+// The text names the device communicators from the newest to the oldest.
+static int destroyUnread(const ginConfig_t *)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginConfig_t alone = GIN_CONFIG_INIT;
+	std::string name = "gin." + std::to_string(getpid()) + ".1", text;
+	ginComm_t comm;
+	bool ended = false;
+
+	alone.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInit(&alone, &comm));
+	want.signals = SIGNALS;
+	for (int i = 0; i < LONG; i++) {
+		Args args = {{}, false, 0, ginErrorInvalidUsage};
+		EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &args.dc));
+		EXPECT_SUCCESS(ginHostLaunch(1, 1, raise, &args));
+		EXPECT_SUCCESS(args.result);
+	}
+	const int fd = attachAs(name.c_str());
+	text = readPart(fd); // the answer has begun
+	std::thread reader([&] { text += readSlowly(fd, &ended); });
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	__atomic_store_n(&ended, true, __ATOMIC_RELEASE);
+	reader.join();
+	close(fd);
+	printf("%zu bytes of the text were sent\n", text.size());
+	EXPECT_HAS(text.c_str(), "libgin 1 ");
+	EXPECT(text.find("device communicator 1:") == std::string::npos);
+	return 0;
+}
+
 int main()
 {
 	void *shared =
 		mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	EXPECT(shared != MAP_FAILED);
+	EXPECT_EQUAL(*ranksStart(1, 0, destroyUnread), 0);
 	findTool();
 	seen = static_cast<int *>(shared);
 	pidOf = seen + 1;
