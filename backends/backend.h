@@ -205,6 +205,8 @@ struct backendOps {
 	 * thread, also while kernels run. The caller has entered the device's scope.
 	 */
 	ginResult_t (*contextsStats)(void *contexts, uint32_t context, ginStats_t *stats);
+	/* Fills in the counts of the posts of all contexts to a peer; with the rules above. */
+	ginResult_t (*contextsPeerStats)(void *contexts, int peer, ginPeerStats_t *stats);
 
 	/*
 	 * Returns when everything that kernels have posted is complete or has failed; or at

@@ -281,29 +281,60 @@ typedef struct ginStats {
 	ginHistogram_t batch;  /* descriptors taken at a time */
 	ginHistogram_t takenToReleased; /* puts: until the source may be reused */
 	ginHistogram_t takenToVisible;	/* until data and signal are at the target */
-	char cpus[64]; /* CPUs on which the thread may run: "0-15,32"; "": not known */
+	char cpus[64];	  /* CPUs on which the thread may run: "0-15,32"; "": not known */
+	uint32_t counted; /* bits GIN_COUNTED_...: which of these numbers are known */
+	uint32_t pad;
 } ginStats_t;
+
+/* What a route counts. Without the bit, the numbers are 0 because nobody counts. */
+#define GIN_COUNTED_POSTS 1u /* posted, completed, failed */
+#define GIN_COUNTED_BYTES 2u /* all numbers, putBytes and getBytes among them */
 
 #define GIN_STATS_INIT                                                                             \
 	{                                                                                          \
 		sizeof(ginStats_t), 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, {0}}, {0, 0, 0, {0}},           \
-			{0, 0, 0, {0}}, ""                                                         \
+			{0, 0, 0, {0}}, "", 0, 0                                                   \
 	}
 
 /*
  * ginCommGetStats - statistics of a context's ring or send queues
  *
- * On the gdaki route only `posted`, `completed` and `failed` are known; their unit is a WQEBB.
+ * On the gdaki route only `posted`, `completed` and `failed` are known; their unit is a WQEBB. If
+ * every peer is direct nothing is: loads and stores of kernels are not counted. `counted` says so.
  *
  * Any thread, also while kernels run; not collective. `context` is 0 to devComm->contexts - 1. Each
  * number is consistent by itself. Every number but `batch` includes the posts for which a kernel
  * call has waited.
  *
- * ginErrorInvalidArgument; ginErrorUnsupported if every peer is direct: there is no ring and no
- * send queue; ginErrorCuda.
+ * ginErrorInvalidArgument; ginErrorCuda.
  */
 ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t context,
 			    ginStats_t *info);
+
+/* What kernels of this rank have posted to one rank since ginDevCommCreate(), in all contexts. */
+typedef struct ginPeerStats {
+	size_t size;	  /* sizeof(ginPeerStats_t), set by the caller */
+	uint32_t route;	  /* enum ginRoute */
+	uint32_t counted; /* bits GIN_COUNTED_... of the route */
+	uint64_t posted;  /* as in ginStats_t */
+	uint64_t completed;
+	uint64_t failed;
+	uint64_t putBytes;
+	uint64_t getBytes;
+} ginPeerStats_t;
+
+#define GIN_PEER_STATS_INIT                                                                        \
+	{                                                                                          \
+		sizeof(ginPeerStats_t), 0, 0, 0, 0, 0, 0, 0                                        \
+	}
+
+/*
+ * ginCommGetPeerStats - statistics of the posts to one rank
+ *
+ * As ginCommGetStats(). For a direct peer the numbers are those of copies by copy engines.
+ */
+ginResult_t ginCommGetPeerStats(ginComm_t comm, const ginDevComm *devComm, int peer,
+				ginPeerStats_t *info);
 
 #define GIN_ALLGATHER_BYTES 65536 /* limit of `bytes` */
 

@@ -36,6 +36,7 @@ ginResult_t gdakiContextsOpen(void *state, const char *call, ginResult_t mine,
 void gdakiContextsDescribe(void *contexts, ginDevComm *devComm);
 void gdakiContextsDescribePeer(void *contexts, int peer, struct ginPeer *entry);
 ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats);
+ginResult_t gdakiContextsPeerStats(void *contexts, int peer, ginPeerStats_t *stats);
 ginResult_t gdakiContextsDrain(void *state, void *contexts);
 void gdakiContextsClose(void *state, void *contexts);
 

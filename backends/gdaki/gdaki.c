@@ -214,6 +214,7 @@ const struct backendOps backendGdaki = {
 	.contextsDescribe = gdakiContextsDescribe,
 	.contextsDescribePeer = gdakiContextsDescribePeer,
 	.contextsStats = gdakiContextsStats,
+	.contextsPeerStats = gdakiContextsPeerStats,
 	.contextsDrain = gdakiContextsDrain,
 	.contextsClose = gdakiContextsClose,
 	.plan = planGdaki,

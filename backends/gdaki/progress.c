@@ -161,8 +161,30 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 
 	if (!queues && s->count)
 		return fail(ginErrorCuda, "the queues cannot be read");
+	stats->counted = GIN_COUNTED_POSTS;
 	for (uint32_t i = context * peers; i < (context + 1) * peers; i++) {
 		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		stats->posted += progress.posted;
+		stats->completed += progress.completed;
+		stats->failed += progress.syndrome ? progress.posted - progress.completed : 0;
+	}
+	gdakiSnapshotFree(s, queues);
+	return ginSuccess;
+}
+
+ginResult_t gdakiContextsPeerStats(void *contexts, int peer, ginPeerStats_t *stats)
+{
+	const struct gdakiContexts *s = contexts;
+	const struct ginSendQueue *queues = gdakiSnapshot(s);
+
+	if (!queues && s->count)
+		return fail(ginErrorCuda, "the queues cannot be read");
+	for (uint32_t c = 0; c < s->contexts; c++) {
+		uint32_t i = pairsQueue(s->pairs, c, peer);
+		if (i == PAIRS_NONE)
+			continue;
+		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		stats->counted = GIN_COUNTED_POSTS;
 		stats->posted += progress.posted;
 		stats->completed += progress.completed;
 		stats->failed += progress.syndrome ? progress.posted - progress.completed : 0;

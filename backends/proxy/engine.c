@@ -180,7 +180,7 @@ static int takeTurn(struct proxyEngine *e, struct proxyFlow *flow, struct proxyW
 		flow->failure = w->result;
 	w->result = flow->failure;
 	if (w->state == workLanded)
-		statsTurn(&e->stats, w);
+		statsTurn(&e->stats, &flow->stats, w);
 	w->state = workTurned;
 	if (w->wordState != wordDue)
 		return 1;
@@ -315,6 +315,7 @@ static void start(struct proxyEngine *e, struct proxyWork *w)
 	w->context = e->context;
 	w->result = ginSuccess;
 	w->isLoose = 0;
+	statsAdd(&flow->stats.posted, 1);
 	append(flow, w);
 	if (!flow->waiting && begin(e, flow, w))
 		return;

@@ -39,6 +39,7 @@ struct proxyFlow {
 	 * at once. While there is one, the word of a later work is not carried.
 	 */
 	uint32_t loose;
+	struct proxyPeerStats stats; /* any thread reads them */
 };
 
 /* Touched by its worker, under the worker's lock; by any thread: `worker`, and `stats` to read. */

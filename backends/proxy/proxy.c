@@ -250,6 +250,16 @@ static ginResult_t proxyContextsStats(void *contexts, uint32_t context, ginStats
 	return proxyRingsWaits(&s->rings, context, &stats->waitsForRoom);
 }
 
+static ginResult_t proxyContextsPeerStats(void *contexts, int peer, ginPeerStats_t *stats)
+{
+	const struct proxyContexts *s = contexts;
+
+	stats->counted = GIN_COUNTED_POSTS | GIN_COUNTED_BYTES;
+	for (uint32_t c = 0; c < s->made; c++)
+		statsAddPeer(&s->engine[c]->flows[peer].stats, stats);
+	return ginSuccess;
+}
+
 static ginResult_t failDrain(const struct proxy *p, const struct proxyEngine *engine)
 {
 	int peer = engineFirstPeer(engine);
@@ -360,6 +370,7 @@ const struct backendOps backendProxy = {
 	.contextsOpen = proxyContextsOpen,
 	.contextsDescribe = proxyContextsDescribe,
 	.contextsStats = proxyContextsStats,
+	.contextsPeerStats = proxyContextsPeerStats,
 	.contextsDrain = proxyContextsDrain,
 	.contextsClose = proxyContextsClose,
 	.progress = proxyProgress,

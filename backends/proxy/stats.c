@@ -59,8 +59,18 @@ static void readHistogram(const ginHistogram_t *h, ginHistogram_t *out)
 		out->bucket[b] = word(&h->bucket[b]);
 }
 
+void statsAddPeer(const struct proxyPeerStats *s, ginPeerStats_t *out)
+{
+	out->completed += word(&s->completed);
+	out->failed += word(&s->failed);
+	out->putBytes += word(&s->putBytes);
+	out->getBytes += word(&s->getBytes);
+	out->posted += word(&s->posted);
+}
+
 void statsRead(const struct proxyStats *s, ginStats_t *out)
 {
+	out->counted = GIN_COUNTED_POSTS | GIN_COUNTED_BYTES;
 	out->completed = word(&s->completed);
 	out->failed = word(&s->failed);
 	out->putBytes = word(&s->putBytes);

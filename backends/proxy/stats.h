@@ -13,6 +13,12 @@
 /* A prime number, so that sampling does not follow a pattern of descriptors. */
 #define STATS_SAMPLE 31u
 
+/* Of the descriptors to one peer. */
+struct proxyPeerStats {
+	uint64_t posted, completed, failed;
+	uint64_t putBytes, getBytes;
+};
+
 struct proxyStats {
 	uint64_t completed, failed;
 	uint64_t putBytes, getBytes;
@@ -56,13 +62,17 @@ static inline void statsLanded(struct proxyStats *s, const struct proxyWork *w)
  * The data of all earlier descriptors to the peer has moved, too. Called before the target or the
  * kernel can observe the transfer, so that an observer finds it counted.
  */
-static inline void statsTurn(struct proxyStats *s, const struct proxyWork *w)
+static inline void statsTurn(struct proxyStats *s, struct proxyPeerStats *peer,
+			     const struct proxyWork *w)
 {
 	int well = w->result == ginSuccess;
 
 	statsAdd(well ? &s->completed : &s->failed, 1);
-	if (well && w->op <= ginOpGet)
+	statsAdd(well ? &peer->completed : &peer->failed, 1);
+	if (well && w->op <= ginOpGet) {
 		statsAdd(w->op == ginOpGet ? &s->getBytes : &s->putBytes, w->bytes);
+		statsAdd(w->op == ginOpGet ? &peer->getBytes : &peer->putBytes, w->bytes);
+	}
 }
 
 /* Signal and atomic are done, if `well`; the done word is not yet published. */
@@ -81,5 +91,7 @@ static inline void statsDropped(struct proxyStats *s, const struct proxyWork *w)
 
 /* Any thread. */
 void statsRead(const struct proxyStats *stats, ginStats_t *out);
+/* Adds to the numbers of other contexts. */
+void statsAddPeer(const struct proxyPeerStats *stats, ginPeerStats_t *out);
 
 #endif

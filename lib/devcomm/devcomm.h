@@ -77,6 +77,10 @@ void devCommWriteWaits(ginComm_t comm, const struct devComm *dc, FILE *out);
 ginResult_t devCommStats(ginComm_t comm, const struct devComm *dc, uint32_t context,
 			 ginStats_t *stats);
 
+/* The posts to a peer, as ginCommGetPeerStats(). The caller holds comm->lock. */
+ginResult_t devCommPeerStats(ginComm_t comm, const struct devComm *dc, int peer,
+			     ginPeerStats_t *stats);
+
 /* Changes the number in the abort line, not to `except`. The caller holds comm->lock. */
 void devCommNextQuestion(struct devComm *dc, uint8_t except);
 

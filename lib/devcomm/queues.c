@@ -65,7 +65,16 @@ ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint
 	for (int b = 0; b < BACKENDS_COUNT; b++)
 		if (queues->of[b])
 			return comm->backend[b].ops->contextsStats(queues->of[b], context, stats);
-	return ginErrorUnsupported;
+	return ginSuccess;
+}
+
+ginResult_t queuesPeerStats(ginComm_t comm, const struct devCommQueues *queues, int peer,
+			    ginPeerStats_t *stats)
+{
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (queues->of[b])
+			return comm->backend[b].ops->contextsPeerStats(queues->of[b], peer, stats);
+	return ginSuccess;
 }
 
 ginResult_t queuesDrain(ginComm_t comm, const struct devCommQueues *queues)

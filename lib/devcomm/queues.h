@@ -29,9 +29,11 @@ int queuesAny(const struct devCommQueues *queues);
 /* Are `contexts` the queues of a backend? */
 int queuesHave(const struct devCommQueues *queues, const void *contexts);
 
-/* As backendOps.contextsStats. */
+/* As backendOps.contextsStats and contextsPeerStats; without queues nothing is counted. */
 ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint32_t context,
 			ginStats_t *stats);
+ginResult_t queuesPeerStats(ginComm_t comm, const struct devCommQueues *queues, int peer,
+			    ginPeerStats_t *stats);
 
 /* As backendOps.contextsDrain and contextsClose. */
 ginResult_t queuesDrain(ginComm_t comm, const struct devCommQueues *queues);

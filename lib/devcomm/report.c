@@ -200,11 +200,6 @@ ginResult_t devCommStats(ginComm_t comm, const struct devComm *dc, uint32_t cont
 	if (context >= dc->device.contexts)
 		return fail(ginErrorInvalidArgument, "context is %u: must be 0 to %u", context,
 			    dc->device.contexts - 1);
-	if (!queuesAny(&dc->queues))
-		return fail(ginErrorUnsupported,
-			    "device communicator %llu has no queues, and so no statistics: every "
-			    "peer's route is direct",
-			    (unsigned long long)dc->device.id);
 	ginResult_t result = deviceEnter(&comm->device, &scope);
 	if (result != ginSuccess)
 		return result;
@@ -228,6 +223,42 @@ ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t 
 	if (result != ginSuccess)
 		return result;
 	return infoGive(&stats, sizeof(stats), "GIN_STATS_INIT", info);
+}
+
+ginResult_t devCommPeerStats(ginComm_t comm, const struct devComm *dc, int peer,
+			     ginPeerStats_t *stats)
+{
+	struct deviceScope scope;
+
+	if (peer < 0 || peer >= comm->nRanks)
+		return fail(ginErrorInvalidArgument, "peer is %d: must be 0 to %d", peer,
+			    comm->nRanks - 1);
+	ginResult_t result = deviceEnter(&comm->device, &scope);
+	if (result != ginSuccess)
+		return result;
+	result = queuesPeerStats(comm, &dc->queues, peer, stats);
+	deviceLeave(&comm->device, &scope);
+	stats->route = comm->routes[peer];
+	if (stats->route == ginRouteDirect)
+		stats->counted = 0;
+	return result;
+}
+
+ginResult_t ginCommGetPeerStats(ginComm_t comm, const ginDevComm *devComm, int peer,
+				ginPeerStats_t *info)
+{
+	ginPeerStats_t stats = GIN_PEER_STATS_INIT;
+	ginResult_t result = commEnter(comm, "ginCommGetPeerStats");
+
+	if (result != ginSuccess)
+		return result;
+	pthread_mutex_lock(&comm->lock);
+	struct devComm **at = devCommFind(comm, devComm);
+	result = at ? devCommPeerStats(comm, *at, peer, &stats) : ginErrorInvalidArgument;
+	pthread_mutex_unlock(&comm->lock);
+	if (result != ginSuccess)
+		return result;
+	return infoGive(&stats, sizeof(stats), "GIN_PEER_STATS_INIT", info);
 }
 
 static double mean(const ginHistogram_t *h)

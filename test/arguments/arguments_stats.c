@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arguments_stats.c - ginCommGetStats(): every argument that is wrong, structs of older and newer
- * callers, and a device communicator without queues
+ * arguments_stats.c - ginCommGetStats() and ginCommGetPeerStats(): every argument that is wrong,
+ * structs of older and newer callers, and a device communicator without queues
  */
+#include <limits.h>
+
 #include "arguments.h"
 
 static ginDevComm twoContexts(ginComm_t comm)
@@ -68,6 +70,24 @@ static void badArguments(ginComm_t comm, const ginDevComm *dc)
 	EXPECT(untouched(&g));
 }
 
+static void badPeers(ginComm_t comm, const ginDevComm *dc)
+{
+	static const int peers[] = {-1, 2, INT_MAX, INT_MIN};
+	ginPeerStats_t stats = GIN_PEER_STATS_INIT, older = {.size = 16, .posted = 77};
+
+	EXPECT_FAILS(ginCommGetPeerStats(NULL, dc, 0, &stats), ginErrorInvalidArgument,
+		     "ginCommGetPeerStats: comm is NULL");
+	EXPECT_FAILS(ginCommGetPeerStats(comm, NULL, 0, &stats), ginErrorInvalidArgument,
+		     "devComm is not of this communicator");
+	EXPECT_FAILS(ginCommGetPeerStats(comm, dc, 0, NULL), ginErrorInvalidArgument,
+		     "info is NULL", "GIN_PEER_STATS_INIT");
+	for (size_t p = 0; p < sizeof(peers) / sizeof(peers[0]); p++)
+		EXPECT_FAILS(ginCommGetPeerStats(comm, dc, peers[p], &stats),
+			     ginErrorInvalidArgument, "peer is ", "must be 0 to 1");
+	EXPECT_SUCCESS(ginCommGetPeerStats(comm, dc, 1, &older));
+	EXPECT(older.size == 16 && older.route == ginRouteProxy && older.posted == 77);
+}
+
 static int badCalls(const ginConfig_t *config)
 {
 	setenv("GIN_ROUTE", "network", 1);
@@ -78,6 +98,7 @@ static int badCalls(const ginConfig_t *config)
 	badSizes(comm, &dc);
 	otherSizes(comm, &dc);
 	badArguments(comm, &dc);
+	badPeers(comm, &dc);
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
 	poison(&g, sizeof(ginStats_t));
 	EXPECT_FAILS(ginCommGetStats(comm, &dc, 0, &g.info.stats), ginErrorInvalidArgument,
@@ -95,10 +116,12 @@ static int withoutQueues(const ginConfig_t *config)
 	poison(&g, sizeof(ginStats_t));
 	EXPECT_FAILS(ginCommGetStats(comm, &dc, 2, &g.info.stats), ginErrorInvalidArgument,
 		     "context is 2: must be 0 to 1");
-	EXPECT_FAILS(ginCommGetStats(comm, &dc, 0, &g.info.stats), ginErrorUnsupported,
-		     "ginCommGetStats: rank ", "device communicator 1 has no queues",
-		     "every peer's route is direct");
 	EXPECT(untouched(&g));
+	EXPECT_SUCCESS(ginCommGetStats(comm, &dc, 0, &g.info.stats));
+	EXPECT(!g.info.stats.counted && !g.info.stats.posted && !g.info.stats.cpus[0]);
+	ginPeerStats_t peer = GIN_PEER_STATS_INIT;
+	EXPECT_SUCCESS(ginCommGetPeerStats(comm, &dc, 1, &peer));
+	EXPECT(peer.route == ginRouteDirect && !peer.counted && !peer.posted && !peer.putBytes);
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
 	return closeComm(comm);
 }

@@ -95,6 +95,21 @@ static void expectConsistent(const ginHistogram_t &h)
 	EXPECT(!h.count || (h.most < 2 ? last == 0 : h.most >> last == 1));
 }
 
+/* Known{} posts to the right neighbour only. */
+static void expectPeers(Rank &r, const ginDevComm &dc)
+{
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		const bool isRight = peer == (r.rank + 1) % r.nRanks;
+		ginPeerStats_t s = GIN_PEER_STATS_INIT;
+		CHECK(ginCommGetPeerStats(r.comm, &dc, peer, &s));
+		EXPECT(s.route == ginRouteProxy && !s.failed);
+		EXPECT(s.counted == (GIN_COUNTED_POSTS | GIN_COUNTED_BYTES));
+		EXPECT(s.posted == isRight * ALL && s.completed == isRight * ALL);
+		EXPECT(s.putBytes == isRight * (PUTS * PUT_BYTES + VALUES * 8));
+		EXPECT(s.getBytes == isRight * GETS * GET_BYTES);
+	}
+}
+
 static void expectNothing(const ginStats_t &s)
 {
 	EXPECT(!s.posted && !s.completed && !s.failed && !s.putBytes && !s.getBytes);
@@ -154,8 +169,9 @@ static void knownNumbers(Rank &r, const ginDevComm &dc)
 	EXPECT(s.waitsForRoom == 0 && s.batch.sum == ALL && s.batch.most <= ALL);
 	expectConsistent(s.batch);
 	expectSamples(r, s);
-	EXPECT(s.cpus[0] != '\0');
+	EXPECT(s.cpus[0] != '\0' && s.counted == (GIN_COUNTED_POSTS | GIN_COUNTED_BYTES));
 	expectNothing(statsOf(r, dc, 1));
+	expectPeers(r, dc);
 	launch(r, 1, 1, Known{dc, target.window, source.window, results.words});
 	EXPECT(results.all(ginSuccess));
 	s = statsOf(r, dc, 0);

@@ -26,6 +26,8 @@ GIN_TRACE_NONE = 0x7fffffff
 GIN_WAITS = 32
 GIN_WINDOW_MAGIC = 0x6e696c646e697767
 GIN_ALLGATHER_BYTES = 65536
+GIN_COUNTED_BYTES = 2
+GIN_COUNTED_POSTS = 1
 GIN_DEVICE_AUTO = -1
 GIN_DEVICE_NONE = -2
 GIN_HISTOGRAM_BUCKETS = 40
@@ -298,6 +300,21 @@ class ginStats(Structure):
         ("takenToReleased", ginHistogram),
         ("takenToVisible", ginHistogram),
         ("cpus", c_char * 64),
+        ("counted", c_uint32),
+        ("pad", c_uint32),
+    ]
+
+
+class ginPeerStats(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("route", c_uint32),
+        ("counted", c_uint32),
+        ("posted", c_uint64),
+        ("completed", c_uint64),
+        ("failed", c_uint64),
+        ("putBytes", c_uint64),
+        ("getBytes", c_uint64),
     ]
 
 
@@ -404,6 +421,7 @@ FUNCTIONS = {
     "ginCommQueryBackend": (c_int, (c_void_p, c_int, POINTER(ginBackendInfo))),
     "ginCommProgress": (c_int, (c_void_p, POINTER(c_int))),
     "ginCommGetStats": (c_int, (c_void_p, POINTER(ginDevComm), c_uint32, POINTER(ginStats))),
+    "ginCommGetPeerStats": (c_int, (c_void_p, POINTER(ginDevComm), c_int, POINTER(ginPeerStats))),
     "ginCommAllgather": (c_int, (c_void_p, c_void_p, c_void_p, c_size_t)),
     "ginParamQuery": (c_int, (c_int, POINTER(ginParamInfo))),
     "ginDeviceQuery": (c_int, (c_int, POINTER(ginDeviceInfo))),
