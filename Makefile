@@ -41,6 +41,7 @@
 #   PYPI=1           check-all gets compilers of kernels and torch from Python's package index, 5 GB in ~/.cache/libgin
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else mk/find-cuda looks for it
+#   NVTX_INCLUDE=    folder of NVTX's headers (nvtx3), which have ranges for profilers; empty: without
 #   NVCC_CCBIN=      host compiler of nvcc, where g++ is too new
 #   ARCH=sm_90       GPUs that nvcc compiles for
 #   SAN=thread       a sanitizer: thread, or address,undefined
@@ -92,6 +93,11 @@ LINKGIN = -L$(BUILD) -lgin $(foreach up,.. ../.. ../../..,-Wl$(comma)-rpath$(com
 # Without hwloc the library is whole, but does not know which CPUs are near to a GPU.
 HWLOC := $(shell $(PKG_CONFIG) --exists hwloc 2>/dev/null && echo yes)
 HWLOC_LIBS := $(if $(HWLOC),$(shell $(PKG_CONFIG) --libs hwloc))
+
+# Headers alone, for ranges in profilers: of the CUDA toolkit, also where nvcc is not used.
+NVTX_INCLUDE ?= $(patsubst %/nvtx3/nvToolsExt.h,%,$(firstword $(wildcard $(addsuffix /include/nvtx3/nvToolsExt.h,\
+	$(CUDA_HOME) $(CUDA_PATH) /usr/local/cuda /usr))))
+NVTX_FLAGS := $(addprefix -idirafter ,$(NVTX_INCLUDE))
 
 LIB_SRC := $(filter-out bootstrap/pmix.c lib/gpu/cpus_$(if $(HWLOC),none,hwloc).c, \
 	$(wildcard lib/*.c lib/*/*.c lib/*/*/*.c backends/*/*.c backends/proxy/network/*.c backends/proxy/network/*/*.c backends/proxy/words/*.c bootstrap/*.c))
@@ -150,6 +156,7 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
+$(BUILD)/lib/base/range.o: CPPFLAGS += $(NVTX_FLAGS)
 $(BUILD)/lib/gpu/cpus_hwloc.o: CPPFLAGS += $(shell $(PKG_CONFIG) --cflags hwloc)
 
 $(LIB): $(LIB_OBJ) lib/libgin.map

@@ -7,6 +7,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/info.h"
 #include "lib/base/param.h"
+#include "lib/base/range.h"
 #include "lib/control/recover.h"
 
 #define NAME_MOST 47
@@ -300,10 +301,12 @@ ginResult_t ginCommAllgather(ginComm_t comm, const void *in, void *out, size_t b
 
 	if (result != ginSuccess)
 		return result;
+	rangeBegin("ginCommAllgather");
 	result = controlAllgather(&comm->control, "ginCommAllgather",
 				  checkAllgather(in, out, bytes), in, out, bytes);
 	if (result == ginSuccess)
 		windowsRelease(comm);
+	rangeEnd();
 	return result;
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/range.h"
 #include "lib/base/thread.h"
 
 struct doorbellPage {
@@ -186,6 +187,7 @@ static void *ringerBody(void *arg)
 	struct gdakiRinger *r = arg;
 	uint64_t last = clockNow();
 
+	rangeThread("gin-ringer");
 	pthread_mutex_lock(&r->lock);
 	while (!r->closing) {
 		if (!r->list) {

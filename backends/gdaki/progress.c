@@ -11,6 +11,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"
+#include "lib/base/range.h"
 #include "lib/base/thread.h"
 #include "contexts.h"
 
@@ -405,6 +406,7 @@ static void *monitorBody(void *arg)
 	struct gdakiMonitor *w = &g->monitor;
 
 	errorScope("gdaki", g->host->rank);
+	rangeThread("gin-gdaki");
 	pthread_mutex_lock(&w->lock);
 	for (unsigned tick = 0; !w->closing; tick++) {
 		monitorTick(g, tick % TICKS_PER_QUEUES == 0);

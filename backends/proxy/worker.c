@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"
+#include "lib/base/range.h"
 #include "lib/gpu/cpus.h"
 #include "lib/base/thread.h"
 
@@ -232,6 +233,7 @@ static void *run(void *arg)
 	struct idle idle = {0};
 
 	errorScope("proxy", w->host->rank);
+	rangeThread("gin-proxy");
 	/* Without this worker kernels would wait forever: fail the communicator. */
 	if (deviceEnter(w->host->device, &scope) != ginSuccess) {
 		w->host->peerFailed(w->host->core, w->host->rank,

@@ -3,7 +3,9 @@
 #include "deadline.h"
 
 #include "clock.h"
+#include "error.h"
 #include "param.h"
+#include "range.h"
 
 static _Thread_local uint64_t here; /* 0: no call */
 
@@ -20,12 +22,17 @@ uint64_t deadlineToTell(void)
 uint64_t deadlineBegin(void)
 {
 	uint64_t before = here;
+	const char *call;
+	int rank;
 
 	here = deadlineHere();
+	errorScopeNow(&call, &rank);
+	rangeBegin(call);
 	return before;
 }
 
 void deadlineEnd(uint64_t before)
 {
 	here = before;
+	rangeEnd();
 }

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * Begins the deadline of a call of this thread. A call inside another one keeps the deadline of the
- * outer call. Returns what deadlineEnd() takes.
+ * Begins the deadline of a call of this thread, and a range with its name for profilers. A call
+ * inside another one keeps the deadline of the outer call. Returns what deadlineEnd() takes.
  */
 uint64_t deadlineBegin(void);
 void deadlineEnd(uint64_t before);

@@ -11,6 +11,7 @@
 #include "lib/base/forkguard.h"
 #include "lib/base/log.h"
 #include "lib/base/param.h"
+#include "lib/base/range.h"
 #include "recover_internal.h"
 
 void controlWake(struct control *c)
@@ -378,6 +379,7 @@ void *controlThread(void *arg)
 	uint64_t end = 0;
 
 	errorScope("control plane", c->rank);
+	rangeThread("gin-control");
 	pthread_mutex_lock(&c->lock);
 	while (!c->connected && !c->closing)
 		pthread_cond_wait(&c->changed, &c->lock);

@@ -28,6 +28,8 @@ ep: lib $(EP_LIB) $(EP_LINKS) $(EP_NATIVE)
 
 ep-tests: $(EP_TESTS)
 
+$(BUILD)/products/ep/lib/range.o: CPPFLAGS += $(NVTX_FLAGS)
+
 # With AddressSanitizer the kernels take g++ 8 s without optimization, 20 s with it.
 $(BUILD)/products/ep/kernels/host.o: products/ep/kernels/host.cc
 	@mkdir -p $(@D)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* control.c - masks, the record of the first failure, reset */
 #include "ep.h"
+#include "range.h"
 
 #include <stdlib.h>
 
@@ -174,6 +175,7 @@ ginResult_t epStartAnew(ginEp_t ep)
 
 ginResult_t ginEpReset(ginEp_t ep)
 {
+	EP_RANGE();
 	if (!ep)
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	epFlush(ep);

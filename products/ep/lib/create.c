@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* create.c - ginEpCreate(), ginEpDestroy(), and the memory of an ep */
 #include "ep.h"
+#include "range.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -408,11 +409,13 @@ static ginResult_t create(ginComm_t comm, ginResult_t mine, ginEp_t old,
 
 ginResult_t ginEpCreate(ginComm_t comm, const ginEpConfig_t *config, ginEp_t *out)
 {
+	EP_RANGE();
 	return create(comm, ginSuccess, NULL, config, out);
 }
 
 ginResult_t ginEpShrink(ginEp_t ep, ginComm_t survivors, const ginEpConfig_t *config, ginEp_t *out)
 {
+	EP_RANGE();
 	ginResult_t mine = ep ? ginSuccess : epFail(ginErrorInvalidArgument, "ep is NULL");
 
 	if (ep)
@@ -444,6 +447,7 @@ static ginResult_t replaceSlab(ginEp_t ep, uint64_t bytes)
 
 ginResult_t ginEpHtGrow(ginEp_t ep, uint32_t rows)
 {
+	EP_RANGE();
 	struct epHello hello = {0};
 	uint32_t networked = 0;
 	uint64_t before;
@@ -470,6 +474,7 @@ ginResult_t ginEpHtGrow(ginEp_t ep, uint32_t rows)
 
 ginResult_t ginEpDestroy(ginEp_t ep)
 {
+	EP_RANGE();
 	return ep ? close(ep) : ginSuccess;
 }
 

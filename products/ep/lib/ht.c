@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ht.c - the calls of high throughput */
 #include "ep.h"
+#include "range.h"
 
 #include <sched.h>
 #include <time.h>
@@ -47,6 +48,7 @@ static ginResult_t move(ginEp_t ep, uint32_t variant, uint32_t sms, struct epHtC
 
 ginResult_t ginEpHtLayout(ginComm_t comm, const ginEpHtLayoutArgs_t *given, void *stream)
 {
+	EP_RANGE();
 	struct epArgs args = {0};
 	struct epPlan *plan = &args.plan;
 	struct epGpu *gpu = NULL;
@@ -85,6 +87,7 @@ ginResult_t ginEpHtHandleBytes(ginEp_t ep, uint32_t tokens, uint64_t *bytes)
 ginResult_t ginEpHtNotify(ginEp_t ep, const ginEpHtNotifyArgs_t *args, void *stream,
 			  uint32_t *ticket)
 {
+	EP_RANGE();
 	struct epHtCall call = {0};
 	uint32_t blocks, most;
 	ginResult_t result;
@@ -139,6 +142,7 @@ static ginResult_t awaitTicket(ginEp_t ep, const uint32_t *entry, uint32_t ticke
 
 ginResult_t ginEpHtCounts(ginEp_t ep, uint32_t ticket, uint64_t timeout, ginEpHtCounts_t *counts)
 {
+	EP_RANGE();
 	ginResult_t result;
 
 	if (!ep || ep->config.modes != GIN_EP_HT || !counts || counts->size < sizeof(*counts))
@@ -159,6 +163,7 @@ ginResult_t ginEpHtCounts(ginEp_t ep, uint32_t ticket, uint64_t timeout, ginEpHt
 
 ginResult_t ginEpHtDispatch(ginEp_t ep, const ginEpHtDispatchArgs_t *args, void *stream)
 {
+	EP_RANGE();
 	struct epHtCall call = {0};
 	ginResult_t result;
 
@@ -172,6 +177,7 @@ ginResult_t ginEpHtDispatch(ginEp_t ep, const ginEpHtDispatchArgs_t *args, void 
 
 ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *stream)
 {
+	EP_RANGE();
 	struct epHtCall call = {0};
 	ginResult_t result;
 

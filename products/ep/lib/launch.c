@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* launch.c - ginEpDispatch(), ginEpCombine() */
 #include "ep.h"
+#include "range.h"
 
 #include <stdlib.h>
 
@@ -214,6 +215,7 @@ static ginResult_t runPhases(ginEp_t ep, struct epCallArgs *call, uint32_t phase
 
 ginResult_t ginEpDispatch(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream)
 {
+	EP_RANGE();
 	struct epCallArgs call;
 	ginResult_t result;
 
@@ -258,6 +260,7 @@ static ginResult_t combineRecv(ginEp_t ep, const struct epCallArgs *call, void *
 
 ginResult_t ginEpCombine(ginEp_t ep, const ginEpCombineArgs_t *args, void *stream)
 {
+	EP_RANGE();
 	struct epCallArgs call;
 	ginResult_t result;
 
