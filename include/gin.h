@@ -336,6 +336,15 @@ typedef struct ginPeerStats {
 ginResult_t ginCommGetPeerStats(ginComm_t comm, const ginDevComm *devComm, int peer,
 				ginPeerStats_t *info);
 
+/*
+ * ginDump - write what the process does to a file descriptor
+ *
+ * For each communicator: posts by rank, signals, and calls of kernels that wait; it asks running
+ * kernels, for at most 2 s, and stops nothing. Any thread, also by a debugger; not in a signal
+ * handler, and not while another thread makes or destroys a communicator.
+ */
+void ginDump(int fd);
+
 #define GIN_ALLGATHER_BYTES 65536 /* limit of `bytes` */
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attach.c - tells gin_info --attach what this process does
+ * attach.c - tells gin_info --attach, or a debugger by ginDump(), what this process does
  *
  * Each communicator has a UNIX socket with an abstract name, "gin.PID.NUMBER". A process that
  * connects gets a text, if it runs as this process's user or as root. A thread of its own writes
@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -128,6 +129,25 @@ static void writeContexts(ginComm_t comm, const struct devComm *dc, FILE *out)
 	}
 }
 
+/* Ranks to which kernels have posted. tools/gin_info/prometheus.c reads the lines. */
+static void writePeers(ginComm_t comm, const struct devComm *dc, FILE *out)
+{
+	for (int r = 0; r < comm->nRanks; r++) {
+		ginPeerStats_t s = GIN_PEER_STATS_INIT;
+		if (!queuesAny(&dc->queues) || devCommPeerStats(comm, dc, r, &s) != ginSuccess)
+			return;
+		if (!s.posted)
+			continue;
+		fprintf(out, "to rank %d by %s: %llu posted, %llu completed, %llu failed", r,
+			routesName(comm, r), (unsigned long long)s.posted,
+			(unsigned long long)s.completed, (unsigned long long)s.failed);
+		if (s.counted & GIN_COUNTED_BYTES)
+			fprintf(out, ", %llu bytes put, %llu got", (unsigned long long)s.putBytes,
+				(unsigned long long)s.getBytes);
+		fputc('\n', out);
+	}
+}
+
 static void writeDevComm(ginComm_t comm, const struct devComm *dc, FILE *out)
 {
 	const ginDevComm *d = &dc->device;
@@ -136,6 +156,7 @@ static void writeDevComm(ginComm_t comm, const struct devComm *dc, FILE *out)
 		"device communicator %llu: %u contexts, %u signals, %u counters, %u barriers\n",
 		(unsigned long long)d->id, d->contexts, d->signals, d->counters, d->barriers);
 	writeContexts(comm, dc, out);
+	writePeers(comm, dc, out);
 	writeSignals(comm, dc, out);
 	devCommWriteWaits(comm, dc, out);
 }
@@ -163,7 +184,6 @@ static void askAll(ginComm_t comm)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* All kernels have answered, or the communicator ends. */
 static int haveAnswered(ginComm_t comm, uint64_t since)
 {
 	int all = 1;
@@ -171,9 +191,39 @@ static int haveAnswered(ginComm_t comm, uint64_t since)
 	pthread_mutex_lock(&comm->lock);
 	for (const struct devComm *dc = comm->devComms; dc; dc = dc->next)
 		all &= dc->answered >= since;
-	all |= comm->attach.listener < 0;
 	pthread_mutex_unlock(&comm->lock);
 	return all;
+}
+
+static int isEnding(ginComm_t comm)
+{
+	pthread_mutex_lock(&comm->lock);
+	int ends = comm->attach.listener < 0;
+	pthread_mutex_unlock(&comm->lock);
+	return ends;
+}
+
+/*
+ * The text, which the caller frees, or NULL. Waits until all kernels have answered. `byThread`: the
+ * communicator may end meanwhile.
+ */
+static char *makeText(ginComm_t comm, int byThread, size_t *bytes)
+{
+	uint64_t since = clockNow();
+	char *text = NULL;
+
+	askAll(comm);
+	while (!haveAnswered(comm, since) && !(byThread && isEnding(comm)) &&
+	       clockNow() - since < ANSWER_NS)
+		usleep(20000);
+	FILE *out = open_memstream(&text, bytes);
+	if (!out)
+		return NULL;
+	writeAll(comm, out);
+	if (!fclose(out))
+		return text;
+	free(text);
+	return NULL;
 }
 
 static void sendText(int fd, const char *text, size_t bytes)
@@ -195,21 +245,13 @@ static void sendText(int fd, const char *text, size_t bytes)
 static void *serve(void *arg)
 {
 	ginComm_t comm = arg;
-	char *text = NULL;
 	size_t bytes = 0;
-	uint64_t since = clockNow();
 
 	errorScope("attach", comm->rank);
 	errorQuiet(1);
-	askAll(comm);
-	while (!haveAnswered(comm, since) && clockNow() - since < ANSWER_NS)
-		usleep(20000);
-	FILE *out = open_memstream(&text, &bytes);
-	if (out) {
-		writeAll(comm, out);
-		if (!fclose(out))
-			sendText(comm->attach.fd, text, bytes);
-	}
+	char *text = makeText(comm, 1, &bytes);
+	if (text)
+		sendText(comm->attach.fd, text, bytes);
 	free(text);
 	shutdown(comm->attach.fd, SHUT_RDWR); /* the end of the text */
 	__atomic_store_n(&comm->attach.isDone, 1, __ATOMIC_RELEASE);
@@ -269,4 +311,27 @@ void attachClose(ginComm_t comm)
 		return;
 	shutdown(a->fd, SHUT_RDWR); /* ends the wait for a process that does not read */
 	endThread(a);
+}
+
+static void dump(ginComm_t comm, int fd)
+{
+	size_t bytes = 0;
+
+	errorScope("ginDump", comm->rank);
+	char *text = makeText(comm, 0, &bytes);
+	for (size_t at = 0; text && at < bytes;) {
+		ssize_t written = write(fd, text + at, bytes - at);
+		if (written < 0 && errno != EINTR)
+			break;
+		at += written > 0 ? (size_t)written : 0;
+	}
+	free(text);
+}
+
+void ginDump(int fd)
+{
+	int wasQuiet = errorQuiet(1);
+
+	commEach(dump, fd);
+	errorQuiet(wasQuiet);
 }

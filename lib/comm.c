@@ -68,6 +68,15 @@ void commClosing(ginComm_t comm)
 	pthread_mutex_unlock(&liveLock);
 }
 
+/* Without the lock: `each` takes long, and other calls go on. */
+void commEach(void (*each)(ginComm_t comm, int fd), int fd)
+{
+	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
+		for (ginComm_t comm = live[i]; comm; comm = comm->nextLive)
+			if (!comm->isParents)
+				each(comm, fd);
+}
+
 static int isLive(ginComm_t comm)
 {
 	pthread_mutex_lock(&liveLock);

@@ -154,6 +154,16 @@ ginResult_t gdakiContextsDrain(void *state, void *contexts)
 	return ginSuccess;
 }
 
+static void addProgress(const struct gdakiContexts *s, const struct ginSendQueue *q,
+			uint64_t *posted, uint64_t *completed, uint64_t *failed)
+{
+	struct gdakiProgress progress = gdakiProgressOf(s, q);
+
+	*posted += progress.posted;
+	*completed += progress.completed;
+	*failed += progress.syndrome ? progress.posted - progress.completed : 0;
+}
+
 ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats)
 {
 	const struct gdakiContexts *s = contexts;
@@ -163,34 +173,29 @@ ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *sta
 	if (!queues && s->count)
 		return fail(ginErrorCuda, "the queues cannot be read");
 	stats->counted = GIN_COUNTED_POSTS;
-	for (uint32_t i = context * peers; i < (context + 1) * peers; i++) {
-		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
-		stats->posted += progress.posted;
-		stats->completed += progress.completed;
-		stats->failed += progress.syndrome ? progress.posted - progress.completed : 0;
-	}
+	for (uint32_t i = context * peers; i < (context + 1) * peers; i++)
+		addProgress(s, &queues[i], &stats->posted, &stats->completed, &stats->failed);
 	gdakiSnapshotFree(s, queues);
 	return ginSuccess;
 }
 
+/* Copies one queue only: a rank may have thousands. */
 ginResult_t gdakiContextsPeerStats(void *contexts, int peer, ginPeerStats_t *stats)
 {
 	const struct gdakiContexts *s = contexts;
-	const struct ginSendQueue *queues = gdakiSnapshot(s);
+	const struct device *d = s->g->host->device;
+	struct ginSendQueue copy;
 
-	if (!queues && s->count)
-		return fail(ginErrorCuda, "the queues cannot be read");
 	for (uint32_t c = 0; c < s->contexts; c++) {
 		uint32_t i = pairsQueue(s->pairs, c, peer);
 		if (i == PAIRS_NONE)
 			continue;
-		struct gdakiProgress progress = gdakiProgressOf(s, &queues[i]);
+		if (d->cuda && deviceRead(d, &copy, &s->queues[i], sizeof(copy)) != ginSuccess)
+			return ginErrorCuda;
+		addProgress(s, d->cuda ? &copy : &s->queues[i], &stats->posted, &stats->completed,
+			    &stats->failed);
 		stats->counted = GIN_COUNTED_POSTS;
-		stats->posted += progress.posted;
-		stats->completed += progress.completed;
-		stats->failed += progress.syndrome ? progress.posted - progress.completed : 0;
 	}
-	gdakiSnapshotFree(s, queues);
 	return ginSuccess;
 }
 

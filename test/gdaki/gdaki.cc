@@ -144,6 +144,30 @@ static uint32_t roundsOfAll()
 	return static_cast<uint32_t>(numberOr("ROUNDS", 10500));
 }
 
+/* Posts by context, and by rank: `least` or more, and no kernel posts. */
+static void expectStats(Rank &r, const ginDevComm &dc, uint64_t least)
+{
+	uint64_t posted = 0, completed = 0;
+
+	for (uint32_t c = 0; c < dc.contexts; c++) {
+		ginStats_t s = GIN_STATS_INIT;
+		CHECK(ginCommGetStats(r.comm, &dc, c, &s));
+		EXPECT(s.counted == GIN_COUNTED_POSTS);
+		posted += s.posted;
+		completed += s.completed;
+	}
+	EXPECT(posted >= least);
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		ginPeerStats_t s = GIN_PEER_STATS_INIT;
+		CHECK(ginCommGetPeerStats(r.comm, &dc, peer, &s));
+		EXPECT(s.route == ginRouteGdaki && s.counted == GIN_COUNTED_POSTS);
+		EXPECT(!s.failed && !s.putBytes);
+		posted -= s.posted;
+		completed -= s.completed;
+	}
+	EXPECT(!posted && !completed);
+}
+
 static void load(Rank &r, ginSharing sharing, uint32_t grid, uint32_t block)
 {
 	const uint32_t threads = grid * block, rounds = roundsOfAll() / threads;
@@ -164,6 +188,7 @@ static void load(Rank &r, ginSharing sharing, uint32_t grid, uint32_t block)
 	fflush(stdout);
 	CHECK(ginDevCommGetError(r.comm, &device.dc, &record)); /* the last error, in words */
 	EXPECT(wrong.all(0));
+	expectStats(r, device.dc, wqebbs.words[0]);
 	if (rounds * threads > 9900) /* 16 bits have gone round */
 		EXPECT(wqebbs.words[0] > 70000);
 	meet(r);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // unit_attach - gin_info --attach names the waits of running processes, signals, and a ring of
-// waits; the processes go on. Without a ring it names the rank for which the others wait. A process
-// that hardly reads does not hold up ginCommDestroy().
+// waits, and what they have posted; the processes go on. Without a ring it names the rank for which
+// the others wait. ginDump() tells a process of itself. A process that hardly reads does not hold
+// up ginCommDestroy().
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,13 +13,14 @@
 #include "expect.h"
 #include "ranks.h"
 
-enum { RANKS = 3, STEPS = 2 };
+enum { RANKS = 3, STEPS = 2, BYTES = 24 };
 
 // What rank 0 has read, for all ranks: a file, because the ranks are processes.
 static int *pidOf, *seen; // shared
 
 struct Args {
 	ginDevComm dc;
+	ginWindow_t window;
 	bool ring;
 	uint64_t least;
 	ginResult_t result;
@@ -41,7 +43,9 @@ static void send(void *arg)
 {
 	Args &args = *static_cast<Args *>(arg);
 
-	args.result = Gin(args.dc, 0).signal((args.dc.rank + RANKS - 1) % RANKS, GinSignalInc{1});
+	args.result = Gin(args.dc, 0)
+			      .put((args.dc.rank + RANKS - 1) % RANKS, args.window, 0, args.window,
+				   BYTES, BYTES, GinSignalInc{1});
 }
 
 static char path[600]; // of gin_info
@@ -61,12 +65,12 @@ static void findTool()
 	exit(77);
 }
 
-static std::string gin_info(int pid)
+static std::string gin_info(int pid, const char *options = "")
 {
 	char command[700], part[512];
 	std::string text;
 
-	snprintf(command, sizeof(command), "%s --attach %d 2>&1", path, pid);
+	snprintf(command, sizeof(command), "%s --attach %d %s 2>&1", path, pid, options);
 	FILE *tool = popen(command, "r");
 	EXPECT(tool != nullptr);
 	while (fgets(part, sizeof(part), tool))
@@ -89,6 +93,25 @@ static std::string awaitWords(const char *words)
 	return text;
 }
 
+// Ranks 0 and 1 wait; each rank has put once.
+static void watchMetrics()
+{
+	const std::string text = gin_info(pidOf[1], "--prometheus");
+	const char *posts = ",devcomm=\"1\",peer=\"0\",route=\"proxy\"} ";
+	size_t at = text.find("gin_posted_total{comm=\"");
+
+	EXPECT(at != std::string::npos);
+	const std::string comm = text.substr(at + strlen("gin_posted_total"), 24);
+	const std::string rank1 = comm + ",rank=\"1\"", rank2 = comm + ",rank=\"2\"";
+	EXPECT_HAS(text.c_str(), "# TYPE gin_posted_total counter\n");
+	EXPECT_HAS(text.c_str(), ("gin_completed_total" + rank1 + posts + "1\n").c_str());
+	EXPECT_HAS(text.c_str(), ("gin_put_bytes_total" + rank1 + posts + "24\n").c_str());
+	EXPECT_HAS(text.c_str(), ("gin_get_bytes_total" + rank1 + posts + "0\n").c_str());
+	EXPECT_HAS(text.c_str(), ("gin_waits" + rank1 + "} 1\n").c_str());
+	EXPECT_HAS(text.c_str(), ("gin_waits" + rank2 + "} 0\n").c_str());
+	EXPECT_HAS(text.c_str(), ("gin_lost_ranks" + rank1 + "} 0\n").c_str());
+}
+
 static void watch(int step)
 {
 	if (step == 0) {
@@ -103,13 +126,36 @@ static void watch(int step)
 		std::string text = awaitWords("rank 1 waits for rank 2, which waits for no rank");
 		EXPECT_HAS(text.c_str(), "  signal 1 of context 0: 1\n");
 		EXPECT(text.find("ring") == std::string::npos);
+		EXPECT_HAS(text.c_str(), "  to rank 0 by proxy: 1 posted, 1 completed, 0 failed, "
+					 "24 bytes put, 0 got\n");
+		watchMetrics();
 	}
 }
 
-// A child of rank 0 watches: a process that does not communicate.
-static void step(const ginConfig_t *config, const ginDevComm &dc, int number)
+// Asks until this process's kernel waits.
+static void dumpOwn()
 {
-	Args waits = {dc, number == 0, number + 1u, ginErrorInvalidUsage}, sends = waits;
+	char text[4096];
+
+	for (int tries = 0;; tries++) {
+		const int fd = memfd_create("dump", 0);
+		ginDump(fd);
+		const ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+		close(fd);
+		EXPECT(length > 0 && tries < 60);
+		text[length] = '\0';
+		if (strstr(text, "\nwait "))
+			break;
+	}
+	EXPECT_HAS(text, "\ndevice communicator 1: 1 contexts, 2 signals, ");
+	EXPECT_HAS(text, "\nwait 1 ");
+	EXPECT_HAS(text, "signal 1: expected at least 1, saw 0; rank 1 (host ");
+}
+
+// A child of rank 0 watches: a process that does not communicate.
+static void step(const ginConfig_t *config, const ginDevComm &dc, ginWindow_t window, int number)
+{
+	Args waits = {dc, window, number == 0, number + 1u, ginErrorInvalidUsage}, sends = waits;
 	pid_t child = config->rank ? 0 : fork();
 
 	if (!config->rank && !child) {
@@ -125,6 +171,8 @@ static void step(const ginConfig_t *config, const ginDevComm &dc, int number)
 			return nullptr;
 		},
 		&waits));
+	if (!config->rank && !number)
+		dumpOwn();
 	for (int tries = 0; __atomic_load_n(seen, __ATOMIC_ACQUIRE) <= number; tries++) {
 		EXPECT(tries < 6000);
 		if (!config->rank && waitpid(child, nullptr, WNOHANG) == child)
@@ -140,18 +188,26 @@ static void step(const ginConfig_t *config, const ginDevComm &dc, int number)
 static int run(const ginConfig_t *config)
 {
 	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	void *memory;
+	ginConfig_t own = *config;
+	ginWindow_t window;
 	ginComm_t comm;
 	ginDevComm dc;
 
-	EXPECT_SUCCESS(ginCommInit(config, &comm));
+	own.device = GIN_DEVICE_NONE;
+	EXPECT_SUCCESS(ginCommInit(&own, &comm));
+	EXPECT_SUCCESS(ginMemAlloc(comm, 2 * BYTES, &memory));
+	EXPECT_SUCCESS(ginWindowRegister(comm, memory, 2 * BYTES, 0, &window));
 	pidOf[config->rank] = getpid();
 	want.signals = 2;
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
 	for (int number = 0; number < STEPS; number++) {
-		step(config, dc, number);
+		step(config, dc, window, number);
 		EXPECT_SUCCESS(ginCommAllgather(comm, nullptr, nullptr, 0));
 	}
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
+	EXPECT_SUCCESS(ginMemFree(comm, memory));
 	EXPECT_SUCCESS(ginCommDestroy(comm));
 	return 0;
 }
@@ -215,7 +271,7 @@ static int destroyUnread(const ginConfig_t *)
 	EXPECT_SUCCESS(ginCommInit(&alone, &comm));
 	want.signals = SIGNALS;
 	for (int i = 0; i < LONG; i++) {
-		Args args = {{}, false, 0, ginErrorInvalidUsage};
+		Args args = {{}, {}, false, 0, ginErrorInvalidUsage};
 		EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &args.dc));
 		EXPECT_SUCCESS(ginHostLaunch(1, 1, raise, &args));
 		EXPECT_SUCCESS(args.result);
@@ -241,6 +297,9 @@ int main()
 	EXPECT(shared != MAP_FAILED);
 	EXPECT_EQUAL(*ranksStart(1, 0, destroyUnread), 0);
 	findTool();
+	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
+	setenv("GIN_WAIT_WARN", "0", 1); // nobody else asks the kernels
 	seen = static_cast<int *>(shared);
 	pidOf = seen + 1;
 	EXPECT_HAS(gin_info(getpid()).c_str(), "does not answer: it has no communicator");

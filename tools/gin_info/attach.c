@@ -5,7 +5,7 @@
  * Asks each process that has a communicator of the given process: lib/attach.c answers. Nothing in
  * these processes stops.
  */
-#include "gin_info.h"
+#include "attach.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,24 +18,9 @@
 
 #define MOST_SECONDS 10 /* in which all processes have to answer */
 
-/* A communicator in a process: a rank. */
-struct attached {
-	int fd, pid;
-	char *text; /* what has arrived; NUL-terminated */
-	size_t bytes;
-	unsigned long long name; /* of the communicator */
-	int rank, nRanks;	 /* -1: no answer */
-	char host[64];
-};
-
 /* A rank waits for another. */
 struct edge {
 	int from, to;
-};
-
-struct attachedAll {
-	struct attached *of;
-	unsigned count;
 };
 
 /* Connects to a socket of the list, if a process of this user or root's answers. */
@@ -146,6 +131,13 @@ static void readHeads(struct attachedAll *all)
 				       &a->nRanks, a->host) != 4)
 			a->rank = -1;
 	}
+}
+
+static void release(struct attached *a)
+{
+	if (a->fd >= 0)
+		close(a->fd);
+	free(a->text);
 }
 
 static void printRank(const struct attached *a)
@@ -281,24 +273,39 @@ static void printCommunicator(const struct attachedAll *all, unsigned long long 
 	printGraph(all, name);
 }
 
-/* The list is sorted: ranks that are threads of the process follow each other. */
-static int printAll(const struct attachedAll *all, int pid)
+static int hasProcess(const struct attachedAll *all, unsigned long long name, int pid)
 {
-	unsigned long long last = 0;
-	int found = 0;
-
-	for (unsigned i = 0; i < all->count; i++) {
-		if (all->of[i].rank < 0 || all->of[i].pid != pid ||
-		    (found && all->of[i].name == last))
-			continue;
-		last = all->of[i].name;
-		printCommunicator(all, last);
-		found = 1;
-	}
-	return found;
+	for (unsigned i = 0; i < all->count; i++)
+		if (all->of[i].rank >= 0 && all->of[i].pid == pid && all->of[i].name == name)
+			return 1;
+	return 0;
 }
 
-int attachPrint(int pid)
+/* Keeps the ranks that have answered, of communicators of the process. */
+static void keepOf(struct attachedAll *all, int pid)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < all->count; i++)
+		all->of[i].isKept = all->of[i].rank >= 0 && hasProcess(all, all->of[i].name, pid);
+	for (unsigned i = 0; i < all->count; i++) {
+		if (all->of[i].isKept)
+			all->of[kept++] = all->of[i];
+		else
+			release(&all->of[i]);
+	}
+	all->count = kept;
+}
+
+/* The list is sorted: ranks of a communicator follow each other. */
+static void printAll(const struct attachedAll *all)
+{
+	for (unsigned i = 0; i < all->count; i++)
+		if (!i || all->of[i].name != all->of[i - 1].name)
+			printCommunicator(all, all->of[i].name);
+}
+
+int attachPrint(int pid, int asMetrics)
 {
 	struct attachedAll all = {0};
 
@@ -308,18 +315,20 @@ int attachPrint(int pid)
 		readHeads(&all);
 		qsort(all.of, all.count, sizeof(*all.of), byRank);
 	}
-	int found = printAll(&all, pid);
+	keepOf(&all, pid);
+	int found = all.count > 0;
+	if (asMetrics)
+		metricsPrint(&all);
+	else
+		printAll(&all);
 	if (!found)
 		fprintf(stderr,
 			"gin_info: process %d does not answer: it has no communicator, belongs to "
 			"another user, is stopped, runs in another network namespace, or has "
 			"GIN_ATTACH=off\n",
 			pid);
-	for (unsigned i = 0; i < all.count; i++) {
-		if (all.of[i].fd >= 0)
-			close(all.of[i].fd);
-		free(all.of[i].text);
-	}
+	for (unsigned i = 0; i < all.count; i++)
+		release(&all.of[i]);
 	free(all.of);
 	return !found;
 }

@@ -16,7 +16,7 @@ static const char usage[] =
 	"usage: gin_info [--env] [--json]\n"
 	"       mpirun -n 4 gin_info\n"
 	"       mpirun -n 4 gin_info --selftest [--json]\n"
-	"       gin_info --attach PID\n"
+	"       gin_info --attach PID [--prometheus]\n"
 	"       gin_info --plan --ranks N [--contexts C] [--json]\n"
 	"\n"
 	"Reports what libgin finds: versions, launcher, host, GPUs, NICs, backends, the route\n"
@@ -25,7 +25,7 @@ static const char usage[] =
 	"\n"
 	"  --env      report environment variables only\n"
 	"  --attach   print what a running process, and the ranks on this host with which it\n"
-	"             communicates, wait for\n"
+	"             communicates, wait for; --prometheus: the numbers alone, as metrics\n"
 	"  --json     print one JSON document\n"
 	"  --plan     print what each rank of N takes on each route: queue pairs, memory, bytes "
 	"sent;\n"
@@ -83,6 +83,12 @@ static int readFlag(const char *argument)
 	return 0;
 }
 
+/* --attach PID, or --attach PID --prometheus */
+static int isAttach(int argc, char **argv)
+{
+	return (argc == 3 || (argc == 4 && !strcmp(argv[3], "--prometheus"))) && atoi(argv[2]) > 0;
+}
+
 /* Returns the exit status, or -1 to go on. */
 static int readOptions(int argc, char **argv)
 {
@@ -91,8 +97,8 @@ static int readOptions(int argc, char **argv)
 			continue;
 		if (!strcmp(argv[i], "--version"))
 			return printVersion();
-		if (!strcmp(argv[i], "--attach") && argc == 3 && atoi(argv[2]) > 0)
-			return attachPrint(atoi(argv[2]));
+		if (!strcmp(argv[i], "--attach") && isAttach(argc, argv))
+			return attachPrint(atoi(argv[2]), argc == 4);
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return fputs(usage, stdout) < 0;
 		int taken = planOption(argv[i], argv[i + 1]);

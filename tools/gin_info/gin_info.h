@@ -221,8 +221,11 @@ long pairsOf(const struct report *report, const char *backend);
 /* Prints the pairs that have the reason: "among ranks 0-3; ranks 0-3 to ranks 4-7". */
 void pairsText(const struct report *report, int reason, FILE *out);
 
-/* attach.c: prints what a process and its peers wait for. Returns the exit status. */
-int attachPrint(int pid);
+/*
+ * attach.c: prints what a process and its peers have posted and wait for, or the numbers alone for
+ * Prometheus. Returns the exit status.
+ */
+int attachPrint(int pid, int asMetrics);
 
 void reportPrint(const struct report *report, int onlyEnv, int asJson);
 
