@@ -4,7 +4,7 @@
 #
 #   make ep          the library, and with nvcc the kernels of GPUs
 #   make check-ep    its tests on host threads
-#   make bench-ep    measurements, on GPUs
+#   make bench-ep    measurements, on GPUs; BENCH=ht: of high throughput, beside its limits and DeepEP
 #
 # EP_ARCH="90 100" chooses the architectures of the kernels; the newest one comes as PTX, too.
 
@@ -97,9 +97,9 @@ $(BUILD)/bench/ep/ep $(BUILD)/bench/ep/ht: $(BUILD)/%: %.cu $(wildcard bench/ep/
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iproducts/ep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
 		-Xlinker -rpath,'$$ORIGIN/../../..' -Xcompiler -pthread
 
-# On one GPU two ranks share it.
+# BENCH=ht: high throughput. On one GPU two ranks share it.
 bench-ep:
-	$(Q)bench/ep/run
+	$(Q)bench/ep/run $(BENCH)
 
 check-ep: deps-check
 	$(Q)test/run check-all ep
