@@ -221,7 +221,8 @@ static std::string inBytes(size_t bytes)
 	return bytes < 1024 ? std::to_string(bytes) + " B" : std::to_string(bytes >> 10) + " KiB";
 }
 
-// What a call takes by threads, with scratch memory and by an engine, and by the way that libgin chooses
+// What a call takes by threads, with scratch memory, by an engine, and by the way that libgin
+// chooses
 template <class Coop> void measureSize(Rows &rows, const char *by, uint32_t block, size_t bytes,
 				       int peer = 1, bool quiet = false)
 {

@@ -125,3 +125,12 @@ def all_e4m3_rows():
     filled[: len(bits)] = bits
     rows[:, 1:] = filled.reshape(-1, 127)
     return rows
+
+
+def refuses(error, words, call):
+    try:
+        call()
+    except error as raised:
+        assert words in str(raised), raised
+    else:
+        raise AssertionError(words)
