@@ -343,7 +343,7 @@ ginResult_t ginCommGetPeerStats(ginComm_t comm, const ginDevComm *devComm, int p
  * kernels, for at most 2 s, and stops nothing. Any thread, also by a debugger; not in a signal
  * handler, and not while another thread makes or destroys a communicator.
  */
-void ginDump(int fd);
+ginResult_t ginDump(int fd);
 
 #define GIN_ALLGATHER_BYTES 65536 /* limit of `bytes` */
 

@@ -313,25 +313,31 @@ void attachClose(ginComm_t comm)
 	endThread(a);
 }
 
-static void dump(ginComm_t comm, int fd)
+static ginResult_t dump(ginComm_t comm, int fd)
 {
-	size_t bytes = 0;
+	ginResult_t result = ginSuccess;
+	size_t bytes = 0, at = 0;
 
-	errorScope("ginDump", comm->rank);
+	int wasQuiet = errorQuiet(1);
 	char *text = makeText(comm, 0, &bytes);
-	for (size_t at = 0; text && at < bytes;) {
+	errorQuiet(wasQuiet);
+	errorScope("ginDump", comm->rank);
+	if (!text)
+		return fail(ginErrorSystem, "no memory");
+	while (at < bytes && result == ginSuccess) {
 		ssize_t written = write(fd, text + at, bytes - at);
 		if (written < 0 && errno != EINTR)
-			break;
+			result = failErrno("cannot write to descriptor %d", fd);
 		at += written > 0 ? (size_t)written : 0;
 	}
 	free(text);
+	return result;
 }
 
-void ginDump(int fd)
+ginResult_t ginDump(int fd)
 {
-	int wasQuiet = errorQuiet(1);
-
-	commEach(dump, fd);
-	errorQuiet(wasQuiet);
+	errorScope("ginDump", -1);
+	if (fd < 0)
+		return fail(ginErrorInvalidArgument, "fd is %d: must be an open descriptor", fd);
+	return commEach(dump, fd);
 }

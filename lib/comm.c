@@ -69,12 +69,15 @@ void commClosing(ginComm_t comm)
 }
 
 /* Without the lock: `each` takes long, and other calls go on. */
-void commEach(void (*each)(ginComm_t comm, int fd), int fd)
+ginResult_t commEach(ginResult_t (*each)(ginComm_t comm, int fd), int fd)
 {
+	ginResult_t result = ginSuccess;
+
 	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
-		for (ginComm_t comm = live[i]; comm; comm = comm->nextLive)
+		for (ginComm_t comm = live[i]; comm && result == ginSuccess; comm = comm->nextLive)
 			if (!comm->isParents)
-				each(comm, fd);
+				result = each(comm, fd);
+	return result;
 }
 
 static int isLive(ginComm_t comm)

@@ -127,8 +127,8 @@ void windowPlan(struct plan *plan);
 /* All communicators of the process, from the end of commOpen() to the start of commClose(). */
 void commOpened(ginComm_t comm);
 void commClosing(ginComm_t comm);
-/* Calls `each` for every one of them. No other thread opens or closes one meanwhile. */
-void commEach(void (*each)(ginComm_t comm, int fd), int fd);
+/* Calls `each` for every one of them, up to a failure. No other thread opens or closes one. */
+ginResult_t commEach(ginResult_t (*each)(ginComm_t comm, int fd), int fd);
 
 /*
  * Begins an API call: sets the scope of error sentences. Fails when comm is NULL or no communicator

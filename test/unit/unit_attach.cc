@@ -139,7 +139,7 @@ static void dumpOwn()
 
 	for (int tries = 0;; tries++) {
 		const int fd = memfd_create("dump", 0);
-		ginDump(fd);
+		EXPECT_SUCCESS(ginDump(fd));
 		const ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
 		close(fd);
 		EXPECT(length > 0 && tries < 60);
@@ -149,6 +149,8 @@ static void dumpOwn()
 	}
 	EXPECT_HAS(text, "\ndevice communicator 1: 1 contexts, 2 signals, ");
 	EXPECT_HAS(text, "\nwait 1 ");
+	EXPECT_EQUAL(ginDump(-1), ginErrorInvalidArgument);
+	EXPECT_HAS(ginGetLastError(), "ginDump: fd is -1: must be an open descriptor");
 	EXPECT_HAS(text, "signal 1: expected at least 1, saw 0; rank 1 (host ");
 }
 

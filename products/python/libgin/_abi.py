@@ -422,6 +422,7 @@ FUNCTIONS = {
     "ginCommProgress": (c_int, (c_void_p, POINTER(c_int))),
     "ginCommGetStats": (c_int, (c_void_p, POINTER(ginDevComm), c_uint32, POINTER(ginStats))),
     "ginCommGetPeerStats": (c_int, (c_void_p, POINTER(ginDevComm), c_int, POINTER(ginPeerStats))),
+    "ginDump": (c_int, (c_int,)),
     "ginCommAllgather": (c_int, (c_void_p, c_void_p, c_void_p, c_size_t)),
     "ginParamQuery": (c_int, (c_int, POINTER(ginParamInfo))),
     "ginDeviceQuery": (c_int, (c_int, POINTER(ginDeviceInfo))),
