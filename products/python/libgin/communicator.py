@@ -240,6 +240,12 @@ class Communicator(OfThisProcess):
         arguments = BackendInfo, _abi.ginBackendInfo, "ginCommQueryBackend", self.pointer
         return [query(*arguments, index) for index in range(self.info().backends)]
 
+    def stats(self) -> list[dict[str, Any]]:
+        """DeviceCommunicator.stats() of each open device communicator, the oldest first."""
+        found = [r for r in list(self._resources) if isinstance(r, DeviceCommunicator)]
+        found.sort(key=lambda device: device.struct.id)
+        return [device.stats() for device in found if device.is_open]
+
     def allgather(self, data: bytes) -> list[bytes]:
         """The bytes of all ranks, ordered by rank. Collective. Equal sizes of at most 64 KiB."""
         try:

@@ -9,9 +9,11 @@ from . import _abi, _arguments
 from ._library import call, failure, load
 from ._resource import Resource
 from .errors import CLASSES
-from .records import ErrorRecord, from_struct
+from .records import ErrorRecord, counted, from_struct, sized
 
 ROUTES = {"direct": _abi.ginRouteDirect, "proxy": _abi.ginRouteProxy, "gdaki": _abi.ginRouteGdaki}
+
+ROUTE_NAMES = {number: name for name, number in ROUTES.items()}
 
 
 def _route_mask(routes):
@@ -83,23 +85,50 @@ class DeviceCommunicator(Resource):
         sentence = load().ginGetLastError().decode(errors="replace")
         return dataclasses.replace(from_struct(ErrorRecord, record), sentence=sentence)
 
+    def stats(self) -> dict[str, Any]:
+        """What kernels of this rank have posted: {"id": ..., "contexts": [...], "peers": [...]}.
+
+        The numbers of ginCommGetStats(3) and ginCommGetPeerStats(3), as dicts; None: the route does
+        not count it. Any thread, also while kernels run.
+        """
+        device, comm = ctypes.byref(self.struct), self._comm
+
+        def ask(struct_type, name, number):
+            struct = sized(struct_type)
+            call(name, comm.pointer, device, number, ctypes.byref(struct))
+            return counted(struct)
+
+        peers = [ask(_abi.ginPeerStats, "ginCommGetPeerStats", rank) for rank in range(comm.size)]
+        for peer in peers:
+            peer["route"] = ROUTE_NAMES[peer["route"]]
+        every = range(self.struct.contexts)
+        contexts = [ask(_abi.ginStats, "ginCommGetStats", context) for context in every]
+        return {"id": self.struct.id, "contexts": contexts, "peers": peers}
+
     def raise_for(self, status: int) -> None:
         """Raises what the ginResult_t of a device call says; several may be or-ed. 0: returns.
 
         The sentence is that of error(), or of the communicator's failure, if it is of the status.
+        The exception's `record` is error().
         """
         status = _arguments.whole("status", status, (0, _arguments.INT32[1]))
         if not status:
             return
-        for result, sentence in self._failures() if self.is_open else ():
+        record = self.error() if self.is_open else None
+        for result, sentence in self._failures(record) if self.is_open else ():
             if result == status or (status not in CLASSES and result | status == status):
-                raise failure(result, "device call", sentence)
+                raise self._failure(result, sentence, record)
         several = b"" if status in CLASSES else b"several device calls have failed"
-        raise failure(status, "device call", several)
+        raise self._failure(status, several, record)
 
-    def _failures(self):
+    @staticmethod
+    def _failure(result, sentence, record):
+        error = failure(result, "device call", sentence)
+        error.record = record
+        return error
+
+    def _failures(self, record):
         """(result, sentence) of the first failure of a device call, and of the communicator."""
-        record = self.error()
         if record:
             yield record.result, record.sentence.encode()
         result = self._comm._number("ginCommGetAsyncError")

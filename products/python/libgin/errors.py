@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One exception per ginResult_t. The text is the library's sentence, see gin_errors(7)."""
 
+from typing import Any
+
 from . import _abi
 
 
 class GinError(RuntimeError):
     """A call of libgin has failed.
 
-    `result` is the ginResult_t, `call` the name of the C function.
+    `result` is the ginResult_t, `call` the name of the C function. `record` is the ErrorRecord of
+    the device call that failed first: call, context, peer, expected and seen value; else None.
     """
 
     result = -1
     call = ""
+    record: Any = None
 
 
 class InvalidArgumentError(GinError, ValueError):

@@ -13,6 +13,10 @@ def _camel(name):
     return first + "".join(part.capitalize() for part in rest)
 
 
+def _snake(name):
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
 def _python(value, kind):
     if isinstance(value, bytes):
         return value.decode(errors="replace")
@@ -23,6 +27,32 @@ def from_struct(cls, struct):
     """An instance of a dataclass, filled with the members of `struct` that it has fields for."""
     members = ((f, getattr(struct, _camel(f.name), None)) for f in fields(cls))
     return cls(**{f.name: _python(value, f.type) for f, value in members if value is not None})
+
+
+def plain(struct, without=("size", "pad")):
+    """The members of a struct as a dict, under Python's names; structs and arrays in it, too."""
+
+    def value(member):
+        if isinstance(member, ctypes.Structure):
+            return plain(member)
+        if isinstance(member, ctypes.Array):
+            return list(member)
+        return member.decode(errors="replace") if isinstance(member, bytes) else member
+
+    names = (name for name, *_ in struct._fields_ if name not in without)
+    return {_snake(name): value(getattr(struct, name)) for name in names}
+
+
+def counted(struct):
+    """plain() of statistics; a number that the route does not count is None."""
+    numbers = plain(struct)
+    bits = numbers.pop("counted")
+    posts = ("posted", "completed", "failed")
+    for name, number in numbers.items():
+        needed = _abi.GIN_COUNTED_POSTS if name in posts else _abi.GIN_COUNTED_BYTES
+        if not isinstance(number, str) and name != "route" and not bits & needed:
+            numbers[name] = None
+    return numbers
 
 
 def sized(struct_type):

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from conftest import python
 
 import libgin
 
@@ -110,6 +111,36 @@ def test_queries():
     libgin.run_threads(2, body)
     assert "GIN_TIMEOUT" in [parameter.name for parameter in libgin.parameters()]
     assert libgin.devices() == []
+
+
+def test_statistics_of_direct_peers():
+    def body(comm):
+        assert comm.stats() == []
+        with comm.device() as older, comm.device(contexts=2) as dc:
+            numbers = ("posted", "completed", "failed", "put_bytes", "get_bytes")
+            assert dc.stats()["peers"] == [{"route": "direct"} | dict.fromkeys(numbers)] * 2
+            assert comm.stats() == [older.stats(), dc.stats()]
+            return [context["batch"] for context in dc.stats()["contexts"]]
+
+    assert libgin.run_threads(2, body) == [[None, None]] * 2
+
+
+COUNTS = """
+import libgin
+from libgin import host
+with libgin.Communicator(device="none") as comm, comm.register(comm.alloc(64)) as window:
+    with comm.device(contexts=2) as dc:
+        put = window, 0, window, 32, 24, host.STRONG, None, 0, 1, host.NO_COUNTER, host.THREAD, 0
+        assert not host.ginPut(dc, 1, 0, *put) and not host.ginFlush(dc, 1, host.THREAD, 0)
+        [stats] = comm.stats()
+        print([context["put_bytes"] for context in stats["contexts"]], stats["peers"])
+"""
+
+
+def test_statistics():
+    printed = python(COUNTS, GIN_ROUTE="network", GIN_BACKEND="proxy", GIN_LOG="error")
+    peer = {"route": "proxy", "posted": 1, "completed": 1, "failed": 0}
+    assert printed == f"[0, 24] {[peer | {'put_bytes': 24, 'get_bytes': 0}]}\n"
 
 
 def test_split():

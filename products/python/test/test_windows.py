@@ -53,6 +53,7 @@ def test_a_wait_that_times_out():
             record = dc.error()
             assert (record.call, record.seen, record.expected) == (_abi.ginCallWaitSignal, 0, 5)
             assert str(caught.value) == record.sentence
+            assert caught.value.record == record
 
     libgin.run_threads(2, body)
 
