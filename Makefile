@@ -41,7 +41,7 @@
 #   PYPI=1           check-all gets compilers of kernels and torch from Python's package index, 5 GB in ~/.cache/libgin
 #   CUDA=0           use no nvcc
 #   CUDA_HOME=       folder of the CUDA toolkit; else mk/find-cuda looks for it
-#   NVTX_INCLUDE=    folder of NVTX's headers (nvtx3), which have ranges for profilers; empty: without
+#   NVTX_INCLUDE=    folder with nvtx3/, NVTX's headers; else that of the CUDA toolkit
 #   NVCC_CCBIN=      host compiler of nvcc, where g++ is too new
 #   ARCH=sm_90       GPUs that nvcc compiles for
 #   SAN=thread       a sanitizer: thread, or address,undefined
