@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi, _library, _tensor
+from ._shown import shown
 
 GROUPS = {"fp8": 128, "mxfp8": 32, "nvfp4": 16}  # values of a row that share a scale
 LAYOUTS = {"expert": _abi.EXPERT_MAJOR, "rank": _abi.RANK_MAJOR}
@@ -229,6 +230,7 @@ class Ep:
         with contextlib.suppress(_abi.GinError):
             self.destroy()
 
+    @shown
     def dispatch(
         self,
         x,
@@ -325,6 +327,7 @@ class Ep:
         rows = rows or ("fp8" if fp8 else "bf16")
         return Dispatched(*self._made(self._maker(x), _hidden_of(x, rows), topk, rows, scales, layout))
 
+    @shown
     def combine(
         self,
         x,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _abi, _tensor, ep
+from ._shown import shown
 
 
 def _gpu(comm):
@@ -137,6 +138,7 @@ class HtEp:
         _abi.call("ginEpHtCounts", self.pointer, handle.ticket, int(timeout * 1e9), ctypes.byref(out))
         return out.rows, out.mostRows, list(items)[: self.info.localExperts]
 
+    @shown
     def dispatch(self, x, handle, rows, *, scales=None, topk_idx=None, topk_weights=None, sms=0, stream=None):
         """Sends rows to the ranks of their tokens; `rows`: room for received ones. Collective."""
         make, dtype = _maker(self.comm, x), _dtype(x)
@@ -159,6 +161,7 @@ class HtEp:
         _abi.call("ginEpHtDispatch", self.pointer, args, _stream(self.comm, stream, x))
         return received
 
+    @shown
     def combine(self, x, handle, *, topk_weights=None, bias=(None, None), sms=0, stream=None):
         """(out [tokens, hidden], sums of weights or None). Collective."""
         make = _maker(self.comm, x)

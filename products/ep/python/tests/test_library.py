@@ -7,9 +7,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 import gin_ep
+from gin_ep._shown import shown
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "..")
 
@@ -23,6 +26,31 @@ def python(code, **environment):
         stderr=subprocess.STDOUT,
         text=True,
     ).stdout
+
+
+class Profiled:
+    @shown
+    def dispatch(self, x, rows=None):
+        return len(x), rows
+
+
+class Ranges(unittest.TestCase):
+    """A stand-in for torch.autograd.profiler."""
+
+    def test_calls_are_ranges_while_the_profiler_records(self):
+        profiler = types.SimpleNamespace(_is_profiler_enabled=False, record_function=mock.MagicMock())
+        x = memoryview(bytes(24))
+        with mock.patch.dict(sys.modules, {"torch.autograd.profiler": profiler}):
+            self.assertEqual(Profiled().dispatch(x), (24, None))
+            profiler.record_function.assert_not_called()
+            profiler._is_profiler_enabled = True
+            self.assertEqual(Profiled().dispatch(x=x, rows="fp8"), (24, "fp8"))
+        profiler.record_function.assert_called_once_with("gin_ep.dispatch, 24 bytes")
+        profiler.record_function.return_value.__exit__.assert_called_once()
+
+    def test_which_calls(self):
+        for call in gin_ep.Ep.dispatch, gin_ep.Ep.combine:
+            self.assertTrue(hasattr(call, "__wrapped__"), call)
 
 
 class Library(unittest.TestCase):
