@@ -102,9 +102,9 @@ int rootMake(struct rootContact *contact, const char *ifname, unsigned seconds, 
 /*
  * As rootMake(), for a unique id: `contact` serves one communicator. One root serves all ids of the
  * process; it ends when every id has been used or has failed. It forgets unused ids beyond the
- * newest ROOT_IDS. Any thread.
+ * newest ROOT_IDS. DeepEP V1 makes 8 for each expert of a rank, and uses the oldest. Any thread.
  */
-#define ROOT_IDS 1024
+#define ROOT_IDS 2048
 int rootMakeId(struct rootContact *contact, const char *ifname, unsigned seconds, char *why);
 
 /* Does a root of this process have the contact's key? Any thread. */
