@@ -78,6 +78,7 @@ rows_deepep_python()
 	for tokens in 128 4096; do
 		deepep_test "ep $tokens" test_ep --num-tokens $tokens --test-first-only --skip-perf-test
 	done
+	[ -z "${EP_ALL:-}" ] || deepep_test "ep 128, all cases" test_ep --num-tokens 128 --skip-perf-test
 	for tokens in 128 4096; do
 		deepep_test "times $tokens" test_ep --num-tokens $tokens --test-first-only --skip-check
 	done

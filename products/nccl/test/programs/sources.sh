@@ -14,6 +14,12 @@ kind_of()
 		echo nccl
 	elif [ -d "$1/deep_ep/include/deep_ep/impls" ]; then
 		echo deepep
+	elif [ -e "$1/csrc/kernels/nccl_gin_backend.cu" ]; then
+		echo deepep_v1
+	elif [ -e "$1/include/niin/rma.h" ]; then
+		echo niin
+	elif [ -d "$1/torch/csrc/distributed/c10d/symm_mem/ops" ]; then
+		echo torch_symm
 	elif [ -d "$1/nccl_ep" ]; then
 		echo extensions
 	else
@@ -86,6 +92,7 @@ compile_nccl()
 		object "$examples/${source:$((${#1} + 15)):2}_$name" "$source" "-I$1/docs/examples/common/include" \
 			"-I$1/docs/examples/07_kernel_fusion/include"
 	done
+	[ ! -d "$1/contrib/custom_algos" ] || compile_custom_algos "$1/contrib/custom_algos"
 }
 
 link_nccl()
@@ -95,6 +102,7 @@ link_nccl()
 	for name in "${names[@]}"; do
 		case $name in "$examples"/0*) program "$name" "$out/$name.o" "$out/$examples/utils.o" "${flags[@]}" ;; esac
 	done
+	link_custom_algos
 }
 
 rows_examples()
@@ -197,12 +205,14 @@ compile_extensions()
 	for source in "$1"/nccl_m2n/src/*.cu; do
 		object "nccl_m2n/$(basename "$source" .cu)" "$source" "-I$1/nccl_m2n/src" "-I$1/nccl_m2n/include"
 	done
+	build_nccl_m2n_tests "$1"
 }
 
 # The test is linked again, with hosts.c and, with --one-gpu, one_gpu.c.
 link_extensions()
 {
 	local build=$out/nccl_ep/build flags
+	build_nccl_ep_tests "$1"
 	[ -e "$build/test/nccl_ep/ep_test.o" ] && wanted nccl_ep/library || return 0
 	read -ra flags <<<"$(mpi_libraries)"
 	[ "$out/nccl_ep/hosts.o" -nt products/nccl/test/programs/hosts.c ] || ${CC:-cc} -O2 -c products/nccl/test/programs/hosts.c -o "$out/nccl_ep/hosts.o" || exit 1
@@ -218,6 +228,7 @@ link_extensions()
 rows_nccl_ep()
 {
 	local arguments
+	[ "$1" != nccl_ep/tests ] || { rows_nccl_ep_tests "$1" && return; }
 	row "$1" yes -
 	[ -e "$out/$1.program" ] || return 0
 	for arguments in "-a ll" "-a ht -t 64 -e 8"; do
@@ -231,6 +242,7 @@ rows_nccl_ep()
 rows_nccl_m2n()
 {
 	local most
+	[ "$1" != nccl_m2n/tests ] || { rows_nccl_m2n_tests "$1" && return; }
 	most=$(registers "$1")
 	row "$1" yes "${most:--}"
 }
@@ -249,6 +261,11 @@ verdict()
 		fi
 		;;
 	deepep/python*) echo "ok$(deepep_times "$2")" ;;
+	deepep_v1/*) echo "ok$(deepep_v1_times "$2")" ;;
+	torch_symm/*) torch_symm_verdict "$2" ;;
+	nccl_ep/test_* | nccl_m2n/basic*) gtest_verdict "$2" ;;
+	custom_algos/*) [ "$(grep -c '^\[Correctness .*\] PASS' "$2")" = 2 ] && echo ok || refused "$2" || echo wrong ;;
+	niin/*) sed -n 's/^Total: \([0-9]*\) passed, 0 failed$/ok, \1 tests/p' "$2" | grep . || echo wrong ;;
 	*)
 		if grep -q "FAILED\|check failed" "$2"; then
 			echo "wrong"
