@@ -5,15 +5,16 @@
 # ENABLE_NCCL, and its low-latency test
 #
 # PYTHON has torch and ninja. Two processes use torch's own NCCL beside libgin-nccl, for which torch must find no libnccl.so.2
-# in nccl_home/lib. The test makes a communicator for every four experts of a rank. All kernels are loaded first: a kernel that is
-# loaded while another waits would hold up the copies for which that one may wait (gin_proxy(7)).
+# in nccl_home/lib. The test makes a communicator for every four experts of a rank. By the network all kernels are loaded first: a
+# kernel that is loaded while another waits would hold up the copies for which that one may wait (gin_proxy(7)). internode.cu takes
+# minutes to compile, with NVCC_APPEND_FLAGS=-DGIN_CALLS half of them.
 
 deepep_v1_folder=''
 
 compile_deepep_v1()
 {
 	local part
-	for part in internode_ll internode nccl_gin_backend; do
+	[ -z "$headers" ] || for part in internode_ll internode nccl_gin_backend; do # their registers beside NCCL's
 		object "deepep_v1/$part" "$1/csrc/kernels/$part.cu" -DENABLE_NCCL -DDISABLE_AGGRESSIVE_PTX_INSTRS -rdc=true \
 			--ptxas-options=--register-usage-level=10 "-I$1/csrc"
 	done
@@ -22,35 +23,35 @@ compile_deepep_v1()
 	deepep_v1_folder=$1
 	# shellcheck disable=SC2016 # the inner shell expands
 	try deepep_v1/python env ENABLE_NCCL=1 NCCL_DIR="$home" CUDA_HOME="$cuda" MAX_JOBS="$jobs" \
-		TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" NVCC_APPEND_FLAGS="-Xptxas -v" bash -c 'cd "$0" && exec "$@"' \
+		TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" NVCC_APPEND_FLAGS="-Xptxas -v ${NVCC_APPEND_FLAGS:-}" bash -c 'cd "$0" && exec "$@"' \
 		"$1" "$python" setup.py build --build-base "$out/deepep_v1/build"
 }
 
 link_deepep_v1() { :; }
 
-# deepep_v1_test NAME ARGUMENTS...: a row of test_low_latency.py
+# deepep_v1_test NAME ARGUMENTS...: a row of test_low_latency.py, by one route, with the loading of kernels that suits it
 deepep_v1_test()
 {
 	local libraries
 	libraries=$(dirname "$(realpath "$home/lib/libgin.so")")
 	deepep_port=$((deepep_port + 1))
 	[[ "deepep_v1/python $1" == *"$only"* ]] || return 0
-	routes_of=${routes_of:-direct network} limit=$((limit * 3)) row "deepep_v1/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 \
+	limit=$((limit * 3)) row "deepep_v1/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 \
 		LD_LIBRARY_PATH="$libraries" PYTHONPATH="$(echo "$out"/deepep_v1/build/lib.*)" MASTER_PORT=$deepep_port \
-		CUDA_MODULE_LOADING=EAGER CUDA_DEVICE_MAX_CONNECTIONS=32 DEEP_EP_BACKEND=nccl \
+		CUDA_MODULE_LOADING="${loading:-LAZY}" CUDA_DEVICE_MAX_CONNECTIONS=32 DEEP_EP_BACKEND=nccl \
 		"$python" "$deepep_v1_folder/tests/test_low_latency.py" --num-processes 2 "${@:2}"
 }
 
-# By the network each communicator has threads of its own, which poll: two communicators, and 36 by the direct route alone.
+# By the network each communicator has threads of its own, which poll: two communicators, and 36 by the direct route.
 rows_deepep_v1()
 {
 	local most
 	most=$(registers "$1")
 	row "$1" yes "${most:--}"
 	[ "$1" = deepep_v1/python ] || return 0
-	deepep_v1_test "ll 16 experts" --num-experts 16
-	deepep_v1_test "ll 16 experts, logfmt" --num-experts 16 --use-logfmt
-	routes_of=direct deepep_v1_test "ll 288 experts"
+	routes_of=direct deepep_v1_test "ll 16 experts" --num-experts 16
+	routes_of=network loading=EAGER deepep_v1_test "ll 16 experts, network" --num-experts 16
+	routes_of=direct deepep_v1_test "ll 288 experts, logfmt" --use-logfmt
 }
 
 # deepep_v1_times LOG: of rank 0, dispatch and combine
