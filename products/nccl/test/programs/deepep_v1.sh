@@ -4,8 +4,7 @@
 # deepep_v1.sh - DeepEP V1 on NCCL's device API (DeepEP's pull request 521): its extension by its own setup.py, with
 # ENABLE_NCCL, and its low-latency test
 #
-# PYTHON has torch and ninja. Two processes use torch's own NCCL beside libgin-nccl, for which torch must find no libnccl.so.2
-# in nccl_home/lib. The test makes a communicator for every four experts of a rank. By the network all kernels are loaded first: a
+# PYTHON has torch and ninja. Two processes use torch's own NCCL beside libgin-nccl. The test makes a communicator for every four experts of a rank. By the network all kernels are loaded first: a
 # kernel that is loaded while another waits would hold up the copies for which that one may wait (gin_proxy(7)). internode.cu takes
 # minutes to compile, with NVCC_APPEND_FLAGS=-DGIN_CALLS half of them.
 
@@ -22,7 +21,7 @@ compile_deepep_v1()
 	has_torch deepep_v1/python || return 0
 	deepep_v1_folder=$1
 	# shellcheck disable=SC2016 # the inner shell expands
-	try deepep_v1/python env ENABLE_NCCL=1 NCCL_DIR="$home" CUDA_HOME="$cuda" MAX_JOBS="$jobs" \
+	try deepep_v1/python env LD_LIBRARY_PATH="$(beside_torch)" ENABLE_NCCL=1 NCCL_DIR="$home" CUDA_HOME="$cuda" MAX_JOBS="$jobs" \
 		TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" NVCC_APPEND_FLAGS="-Xptxas -v ${NVCC_APPEND_FLAGS:-}" bash -c 'cd "$0" && exec "$@"' \
 		"$1" "$python" setup.py build --build-base "$out/deepep_v1/build"
 }
@@ -32,12 +31,10 @@ link_deepep_v1() { :; }
 # deepep_v1_test NAME ARGUMENTS...: a row of test_low_latency.py, by one route, with the loading of kernels that suits it
 deepep_v1_test()
 {
-	local libraries
-	libraries=$(dirname "$(realpath "$home/lib/libgin.so")")
 	deepep_port=$((deepep_port + 1))
 	[[ "deepep_v1/python $1" == *"$only"* ]] || return 0
 	limit=$((limit * 3)) row "deepep_v1/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 \
-		LD_LIBRARY_PATH="$libraries" PYTHONPATH="$(echo "$out"/deepep_v1/build/lib.*)" MASTER_PORT=$deepep_port \
+		LD_LIBRARY_PATH="$(beside_torch)" PYTHONPATH="$(echo "$out"/deepep_v1/build/lib.*)" MASTER_PORT=$deepep_port \
 		CUDA_MODULE_LOADING="${loading:-LAZY}" CUDA_DEVICE_MAX_CONNECTIONS=32 DEEP_EP_BACKEND=nccl \
 		"$python" "$deepep_v1_folder/tests/test_low_latency.py" --num-processes 2 "${@:2}"
 }

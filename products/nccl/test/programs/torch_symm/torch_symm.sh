@@ -3,10 +3,13 @@
 #
 # torch_symm.sh - PyTorch's operators of symmetric memory that use NCCL's device API, between two processes: ranks.py
 
+# The folder of libgin.so. $home/lib has a libnccl.so.2, which torch must not find.
+beside_torch() { dirname "$(realpath "$home/lib/libgin.so")"; }
+
 # has_torch NAME: can PYTHON build extensions of torch?
 has_torch()
 {
-	"$python" -c 'import torch, setuptools' 2>/dev/null && command -v ninja >/dev/null && return
+	LD_LIBRARY_PATH=$(beside_torch) "$python" -c 'import torch, setuptools' 2>/dev/null && command -v ninja >/dev/null && return
 	echo "left out: $1: torch, setuptools or ninja is missing"
 	return 1
 }
@@ -14,7 +17,7 @@ has_torch()
 compile_torch_symm()
 {
 	wanted torch_symm/python && has_torch torch_symm/python || return 0
-	try torch_symm/python env GIN_NCCL_HOME="$home" CUDA_HOME="$cuda" MAX_JOBS="$jobs" \
+	try torch_symm/python env LD_LIBRARY_PATH="$(beside_torch)" GIN_NCCL_HOME="$home" CUDA_HOME="$cuda" MAX_JOBS="$jobs" \
 		TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" "$python" products/nccl/test/programs/torch_symm/ranks.py build "$1" \
 		"$out/torch_symm/build"
 }
@@ -24,12 +27,11 @@ link_torch_symm() { :; }
 # The operators load and store peers' memory.
 rows_torch_symm()
 {
-	local libraries most
-	libraries=$(dirname "$(realpath "$home/lib/libgin.so")") # $home/lib has a libnccl.so.2, which torch must not find
+	local most
 	most=$(registers "$1")
 	row "$1" yes "${most:--}"
 	deepep_port=$((deepep_port + 1))
-	routes_of=direct limit=$((limit * 2)) row torch_symm/operators yes - env LD_LIBRARY_PATH="$libraries" \
+	routes_of=direct limit=$((limit * 2)) row torch_symm/operators yes - env LD_LIBRARY_PATH="$(beside_torch)" \
 		MASTER_PORT=$deepep_port CUDA_MODULE_LOADING=LAZY "$python" products/nccl/test/programs/torch_symm/ranks.py run \
 		"$out/torch_symm/build"
 }
