@@ -201,11 +201,9 @@ private:
 	// Keeps the times that rank 0 recorded; of a ping-pong, half of each round trip.
 	void keep(const Case &c, uint32_t recorded, std::vector<double> &us) const
 	{
-		OperationKind kind = c.operation->kind;
-		bool pingPong = kind == opPutLat || kind == opSignalLat || kind == opPacketLat;
 		double scale = static_cast<double>(results[latencyNanoseconds]) /
 			       static_cast<double>(results[latencyTicks]) / 1e3;
-		if (pingPong && job.nRanks > 1)
+		if (isPingPong(c) && job.nRanks > 1)
 			scale /= 2;
 		for (uint32_t i = 0; i < recorded && isFirst(); i++)
 			us.push_back(static_cast<double>(results[LATENCY_WORDS + i]) * scale);
@@ -223,8 +221,24 @@ private:
 			latencyOf<GinCta>(c, unrecorded, recorded);
 	}
 
-	// These two have all kernels of a coop. A program may compile them apart.
-	template <class Coop> void latencyOf(const Case &c, uint32_t unrecorded, uint32_t recorded);
+	template <class Coop> void latencyOf(const Case &c, uint32_t unrecorded, uint32_t recorded)
+	{
+		if (isPingPong(c))
+			pingPongOf<Coop>(c, unrecorded, recorded);
+		else
+			callOf<Coop>(c, unrecorded, recorded);
+	}
+
+	static bool isPingPong(const Case &c)
+	{
+		OperationKind kind = c.operation->kind;
+		return kind == opPutLat || kind == opSignalLat || kind == opPacketLat;
+	}
+
+	// These three have all kernels of a coop. A program may compile them apart.
+	template <class Coop>
+	void pingPongOf(const Case &c, uint32_t unrecorded, uint32_t recorded);
+	template <class Coop> void callOf(const Case &c, uint32_t unrecorded, uint32_t recorded);
 	template <class Coop> void streamOf(const Case &c);
 
 	template <class Coop, class Step>
@@ -317,7 +331,7 @@ private:
 };
 
 template <class Job> template <class Coop>
-void Meter<Job>::latencyOf(const Case &c, uint32_t unrecorded, uint32_t recorded)
+void Meter<Job>::pingPongOf(const Case &c, uint32_t unrecorded, uint32_t recorded)
 {
 	bool first = isFirst();
 	int peer = partner();
@@ -330,6 +344,18 @@ void Meter<Job>::latencyOf(const Case &c, uint32_t unrecorded, uint32_t recorded
 			      : go(SignalPingPong<false>{peer, first});
 	case opPacketLat:
 		return go(PacketPingPong{peer, first});
+	default:
+		return;
+	}
+}
+
+template <class Job> template <class Coop>
+void Meter<Job>::callOf(const Case &c, uint32_t unrecorded, uint32_t recorded)
+{
+	bool first = isFirst();
+	int peer = partner();
+	auto go = [&](auto step) { latency<Coop>(c, step, unrecorded, recorded); };
+	switch (c.operation->kind) {
 	case opPutFlush:
 		return first ? go(PutFlush{peer}) : void();
 	case opGetLat:
