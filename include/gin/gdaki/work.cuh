@@ -295,7 +295,7 @@ GIN_FN void ginWorkWrite(const struct ginWork &p, uint32_t how, const struct gin
 
 	constexpr uint32_t data = ginKindData(kind);
 
-	if (i < data)
+	if (data != 0 && i < data)
 		ginWorkStore<kind>(p, wqe, slot, i);
 	else if (ginHowHas(how, GIN_HOW_RAISES))
 		ginMlx5StoreWqebb(wqe, ginWorkSignal(p, how, f, slot));
