@@ -194,6 +194,10 @@ struct RawEndpoint : GinEndpoint {
 		coop.sync();
 	}
 
+	GIN_FN void stop() const
+	{
+	}
+
 	template <class Coop> GIN_FN int put(Coop coop, uint32_t, int, uint64_t to, uint64_t from,
 					     uint64_t bytes, Scratch scratch) const
 	{

@@ -10,6 +10,8 @@
 #include "tools/gin_perf/bodies.cuh"
 #include "tools/gin_perf/session.cuh"
 
+#define HAS_TMA (NVSHMEM_VENDOR_MAJOR_VERSION * 100 + NVSHMEM_VENDOR_MINOR_VERSION >= 308)
+
 // The calls are for kernels; the host needs the type only.
 struct NvshmemEndpoint {
 	char *memory;
@@ -28,8 +30,25 @@ struct NvshmemEndpoint {
 			signals[i] = 0;
 	}
 
-	template <class Coop> GIN_FN void start(Coop, Scratch) const
+	// NVSHMEM takes the scratch memory of all coops of the block at once. Without a policy in
+	// NVSHMEM_TMA_POLICY it does not use it.
+	template <class Coop> GIN_FN void start(Coop coop, Scratch scratch) const
 	{
+#if HAS_TMA
+		uint32_t before = ginThreadIndex() / coop.size() * scratch.bytes;
+		if (scratch.bytes)
+			nvshmemx_give_smem(scratch.at - before,
+					   ginBlockSize() / coop.size() * scratch.bytes);
+#endif
+		(void)coop, (void)scratch;
+	}
+
+	GIN_FN void stop() const
+	{
+#if HAS_TMA
+		__syncthreads(); // other coops of the block still use the memory
+		nvshmemx_release_smem();
+#endif
 	}
 
 	GIN_FN int put(GinThread, uint32_t, int peer, uint64_t to, uint64_t from, uint64_t bytes,
@@ -179,6 +198,9 @@ private:
 	{
 	}
 	template <class... Args> void start(Args...) const
+	{
+	}
+	void stop() const
 	{
 	}
 	template <class... Args> int put(Args...) const

@@ -2,8 +2,8 @@
 // bodies.cuh - the loops that are timed
 //
 // They run on any library. An Endpoint provides the library's calls; gin_job.cuh has libgin's.
-// Calls return 0 or a ginResult_t. Each coop calls start() once before the timed loop. A Latency
-// body times each iteration; a Stream body times all iterations together.
+// Calls return 0 or a ginResult_t. Each coop calls start() once before the timed loop, and stop()
+// after it. A Latency body times each iteration; a Stream body times all iterations together.
 #ifndef GIN_PERF_BODIES_CUH
 #define GIN_PERF_BODIES_CUH
 
@@ -234,6 +234,7 @@ private:
 			before = now;
 			cursor.next(layout);
 		}
+		endpoint.stop();
 		return status;
 	}
 };
@@ -388,7 +389,10 @@ private:
 					move(endpoint, coop, layout, cursor, me, peerAt(i), worker);
 			cursor.next(layout);
 		}
-		return status ? status : endpoint.flush(coop, context());
+		if (!status)
+			status = endpoint.flush(coop, context());
+		endpoint.stop();
+		return status;
 	}
 
 	// Number of a sender's blocks that use a context.

@@ -25,6 +25,7 @@ struct GinEndpoint {
 	}
 
 	template <class Coop> GIN_FN void start(Coop, Scratch) const {}
+	GIN_FN void stop() const {}
 
 	template <class Coop> GIN_FN int put(Coop coop, uint32_t context, int peer, uint64_t to,
 					     uint64_t from, uint64_t bytes, Scratch scratch) const
