@@ -1,22 +1,49 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chooses backend GIN_SYMM_INJECT (GIN or GIN_CPU) at the end of `import torch`, in every process.
+"""Changes torch at the end of `import torch`, in every process, for programs that do not know it.
 
-For tests that know nothing of it: torch calls the entry point of the folder beside this file, if PYTHONPATH has both.
+torch calls the entry point of the folder beside this file, if PYTHONPATH has both.
+
+    SYMM_BACKEND=GIN      chooses the backend: GIN or GIN_CPU
+    SYMM_FEWER_GPUS=1    tests that want more GPUs than there are run with a rank for each GPU
 """
 
 import os
 
 
-def choose():
-    backend = os.environ.get("GIN_SYMM_INJECT")
-    if not backend or "TORCH_SYMMMEM" in os.environ:
-        return
+def choose_backend(name):
     import torch
     import torch.distributed._symmetric_memory as symm_mem
 
     import libgin.torch_symm  # noqa: F401 - registers
 
-    symm_mem.set_backend(backend)
+    symm_mem.set_backend(name)
     # A use: from here on set_backend() refuses another one.
-    kind = torch._C._autograd.DeviceType.CPU if backend == "GIN_CPU" else torch._C._autograd.DeviceType.CUDA
+    types = torch._C._autograd.DeviceType
+    kind = types.CPU if name == "GIN_CPU" else types.CUDA
     torch._C._distributed_c10d._SymmetricMemory.has_multicast_support(kind, 0)
+
+
+def accept_fewer_gpus():
+    """But two at least: one rank tests nothing."""
+    import torch
+    from torch.testing._internal import common_distributed as common
+
+    base, skip = common.MultiProcessTestCase, common.skip_if_lt_x_gpu
+    gpus = max(torch.cuda.device_count(), 2)
+
+    def limit_ranks(cls, **options):
+        super(base, cls).__init_subclass__(**options)
+        size = vars(cls).get("world_size")
+        if isinstance(size, property):
+            cls.world_size = property(lambda self: min(size.fget(self), gpus))
+
+    base.__init_subclass__ = classmethod(limit_ranks)
+    common.skip_if_lt_x_gpu = lambda wanted, **options: skip(min(wanted, gpus), **options)
+
+
+def choose():
+    backend = os.environ.get("SYMM_BACKEND")
+    if backend and "TORCH_SYMMMEM" not in os.environ:
+        choose_backend(backend)
+    if os.environ.get("SYMM_FEWER_GPUS") == "1":
+        accept_fewer_gpus()

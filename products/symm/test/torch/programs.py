@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""programs.py FOLDER [-j JOBS] [--only REGEX] [--limit SECONDS] [--logs FOLDER] [--list]
+
+Runs the programs of others in FOLDER, unchanged, and prints a line for each:
+
+    pytorch/test_symmetric_memory.py  of the sources of the installed version, class by class
+    kraken/                           a checkout of Kraken: its tests, file by file
+    helion/                           a checkout of Helion: EXAMPLES by torchrun
+    whl/                              wheels of pure Python that the programs import
+
+`run programs` chooses the backend. -j runs several programs at a time on the same GPUs. A program
+that does not end within the limit is stopped. The output of each is in a file of --logs.
+"""
+
+import argparse
+import ast
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+from pathlib import Path
+
+# Those that run with two ranks, and with a configuration that they have.
+EXAMPLES = (
+    "all_reduce",
+    "matmul_reduce_scatter",
+    "fp8_matmul_reduce_scatter",
+    "all_gather_matmul",
+    "allreduce_bias_rmsnorm",
+)
+# It expects errors that sizes for two ranks do not give.
+NEEDS_FOUR = "test_reduce_scatter_corner_cases"
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    command: list
+    folder: Path
+    report: Path | None = None  # pytest's, as XML
+
+
+def pytest(name, target, folder, logs, *options):
+    report = logs / f"{name.replace(' ', '_')}.xml"
+    python = [sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
+    return Program(name, [*python, f"--junitxml={report}", *options, target], folder, report)
+
+
+def upstream(folder, logs):
+    file = folder / "test_symmetric_memory.py"
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ClassDef) and "Test" in node.name:
+            less = ["-k", f"not {NEEDS_FOUR}"]
+            yield pytest(f"pytorch {node.name}", f"{file}::{node.name}", folder, logs, *less)
+
+
+def kraken(folder, logs):
+    for file in sorted((folder / "test").glob("test_*.py")):
+        yield pytest(f"kraken {file.stem}", str(file), folder, logs)
+
+
+def helion(folder, logs):
+    for name in EXAMPLES:
+        file = folder / "examples" / "distributed" / f"{name}.py"
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command = [*torchrun, "--nproc-per-node", os.environ.get("RANKS", "2"), str(file)]
+        yield Program(f"helion {name}", command, folder)
+
+
+def programs(folder, logs):
+    for kind in upstream, kraken, helion:
+        inside = folder / ("pytorch" if kind is upstream else kind.__name__)
+        if inside.is_dir():
+            yield from kind(inside, logs)
+        else:
+            print(f"left out: {inside.name}: there is no {inside}", flush=True)
+
+
+def environment(folder, program):
+    paths = [program.folder, *sorted((folder / "whl").glob("*-none-any.whl"))]
+    paths.append(os.environ.get("PYTHONPATH", ""))
+    return {
+        "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "60",  # so that one that hangs leaves time for others
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+    }
+
+
+def stop(process):
+    """SIGTERM first: torchrun's ranks are in sessions of their own, which torchrun ends."""
+    for number, seconds in (signal.SIGTERM, 40), (signal.SIGKILL, 10):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(seconds)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+
+
+def execute(folder, program, log, limit):
+    """The exit status; None: it did not end."""
+    with open(log, "w") as output:
+        process = subprocess.Popen(
+            program.command,
+            cwd=program.folder,
+            env=environment(folder, program),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            stop(process)
+
+
+def cases(report):
+    """How many passed, the names of those that failed, and the skipped ones by reason."""
+    passed, failed, skipped = 0, [], collections.Counter()
+    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+        skip = case.find("skipped")
+        if skip is not None:
+            skipped[skip.get("message", "").split("\n")[0].split(", skipping ")[0]] += 1
+        elif case.find("failure") is not None or case.find("error") is not None:
+            failed.append(case.get("name"))
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def summary(report):
+    if not report.exists():
+        return "no report"
+    passed, failed, skipped = cases(report)
+    words = [f"{passed} passed"]
+    words += [f"{len(failed)} failed ({', '.join(failed)})"] if failed else []
+    reasons = ", ".join(f"{count} x {reason}" for reason, count in skipped.items())
+    words += [f"{skipped.total()} skipped ({reasons})"] if skipped else []
+    return ", ".join(words)
+
+
+def run(folder, program, logs, limit):
+    """Whether it passed. pytest ends with 5 where it has chosen no test."""
+    log, began = logs / f"{program.name.replace(' ', '_')}.log", time.monotonic()
+    status = execute(folder, program, log, limit)
+    ends = {0: "ok", 5: "ok", None: f"FAILED, did not end within {limit} s"}
+    words = ends.get(status, f"FAILED, status {status}")
+    tests = f": {summary(program.report)}" if program.report else ""
+    print(f"{words}: {program.name}{tests}; {time.monotonic() - began:.0f} s", flush=True)
+    return status in (0, 5)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-j", type=int, default=1, dest="jobs")
+    parser.add_argument("--only", type=re.compile, default="")
+    parser.add_argument("--limit", type=float, default=240)
+    parser.add_argument("--logs", type=Path)
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    if not folder.is_dir():
+        parser.error(f"there is no folder {folder}")
+    logs = (options.logs or Path(tempfile.mkdtemp(prefix="symm-"))).resolve()
+    logs.mkdir(parents=True, exist_ok=True)
+    chosen = [p for p in programs(folder, logs) if re.search(options.only, p.name)]
+    if options.list:
+        print(*(f"{p.name}: {' '.join(p.command)}" for p in chosen), sep="\n")
+        return 0
+    if not chosen:
+        parser.error("there is no such program")
+    print(f"output in {logs}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        passed = list(pool.map(lambda p: run(folder, p, logs, options.limit), chosen))
+    print(f"{sum(passed)} of {len(passed)} programs passed")
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
