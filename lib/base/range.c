@@ -11,6 +11,7 @@
 static nvtxDomainHandle_t domain; /* NULL: no tool is there */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Also initializes NVTX, whose calls do that without regard to other threads. */
 static void openDomain(void)
 {
 	domain = nvtxDomainCreateA("libgin");
@@ -34,6 +35,7 @@ void rangeEnd(void)
 
 void rangeThread(const char *name)
 {
+	pthread_once(&once, openDomain);
 	nvtxNameOsThreadA((uint32_t)syscall(SYS_gettid), name);
 }
 
