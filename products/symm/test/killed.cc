@@ -85,6 +85,7 @@ static void inBarrier(const Rank &r)
 	if (r.rank != 1)
 		SYMM_CHECK(ginSymmPutSignal(b.peers, 1, 21, 0, nullptr));
 	SYMM_CHECK(ginSymmBarrier(b.peers, 0, LIMIT_MS, nullptr));
+	r.meet(); /* rank 1 may leave the barrier first: its signals are still under way */
 	dieAsRankOne(r);
 	const Clock::time_point began = Clock::now();
 	std::thread taker(spin, std::cref(b), 20, true), raiser(spin, std::cref(b), 21, false),
@@ -153,6 +154,7 @@ static void atExit(const Rank &r)
 	Block b(r, 4096);
 
 	SYMM_CHECK(ginSymmBarrier(b.peers, 0, LIMIT_MS, nullptr));
+	r.meet();
 	if (r.rank == 1)
 		exit(0);
 	SYMM_FAILS(ginSymmBarrier(b.peers, 0, LIMIT_MS, nullptr), ginErrorPeer, "rank 1");
