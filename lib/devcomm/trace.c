@@ -16,6 +16,7 @@
 #include "devcomm.h"
 #include "gin/trace.h"
 #include "lib/base/clock.h"
+#include "lib/base/deadline.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/net/auth.h"
@@ -154,7 +155,9 @@ static int readGpuClock(ginComm_t comm, struct devComm *dc, uint64_t *gpu, uint6
 		return 0;
 	*clock = (struct streamClock){0};
 	const char *refused = calls->clock(clock, stream);
-	uint64_t end = clockNow() + SECOND;
+	uint64_t end = clockNow() + SECOND, limit = deadlineToTell();
+	if (limit < end)
+		end = limit;
 	for (uint32_t i = 1; !refused && i <= STREAM_CLOCK_ROUNDS; i++) {
 		uint64_t asked = clockNow(), now = asked;
 		__atomic_store_n(&clock->asked, i, __ATOMIC_RELEASE);
