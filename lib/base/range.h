@@ -2,8 +2,8 @@
 /*
  * range.h - shows calls and threads to profilers, by NVTX
  *
- * Without a tool in the process a call is two loads and two branches. Without NVTX's headers at the time
- * of the build nothing is shown.
+ * Without a tool in the process a call is two loads and two branches. Without NVTX's headers at the
+ * time of the build nothing is shown.
  */
 #ifndef GIN_LIB_RANGE_H
 #define GIN_LIB_RANGE_H

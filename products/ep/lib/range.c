@@ -2,8 +2,8 @@
 /*
  * range.c - shows calls of the host to profilers, by NVTX, which is headers alone
  *
- * Without a tool in the process a call is a load and a branch. Without the headers at the time of
- * the build nothing is shown.
+ * Without a tool in the process a call is two loads and two branches. Without the headers at the
+ * time of the build nothing is shown.
  */
 #include "range.h"
 
