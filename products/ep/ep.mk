@@ -95,7 +95,7 @@ $(BUILD)/bench/ep/ep $(BUILD)/bench/ep/ht: $(BUILD)/%: %.cu $(wildcard bench/ep/
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -Itest/common -Iproducts/ep/include -o $@ $< -L$(BUILD) -lgin-ep -lgin \
-		-Xlinker -rpath,'$$ORIGIN/../../..' -Xcompiler -pthread
+		-Xlinker -rpath,'$$ORIGIN/../..' -Xcompiler -pthread
 
 # BENCH=ht: high throughput. On one GPU two ranks share it.
 bench-ep:
