@@ -7,6 +7,8 @@
 // and answer, on rank 0, or of put and flush. The bytes of every row are compared at rank 1.
 #include "../proxy/rank.cuh"
 
+#include <string>
+
 constexpr size_t MOST = 256u << 20;
 enum { TIMES_MOST = 33, SCRATCH = 65536 };
 
