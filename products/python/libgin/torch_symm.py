@@ -85,28 +85,40 @@ class SymmetricWindow(Window):
         pass
 
 
-_communicators: dict[tuple[str, torch.device], Communicator] = {}
+_communicators: dict[int, Communicator] = {}
+
+
+def _of_handle(handle):
+    if handle not in _communicators:
+        _communicators[handle] = _GroupCommunicator._made(ctypes.c_void_p(handle))
+    return _communicators[handle]
+
+
+def _handles(name, device):
+    """Pairs: this rank's device, and the handle of a communicator."""
+    numbers = iter(_host.communicators(name, device))
+    return list(zip(numbers, numbers, strict=True))
 
 
 def communicator(group: Any = None, device: Any = None) -> Communicator:
     """The communicator of a group's symmetric memory, for device communicators of its kernels.
 
-    Between its collectives and rendezvous() of the group the program keeps one order on all ranks.
+    The newest one of `device`, if ranks have met with memory of several devices. Between its
+    collectives and rendezvous() of the group the program keeps one order on all ranks.
     """
     name, device = _name(group), _device(device)
-    handle = _host.communicator(name, device)
-    known = _communicators.get((name, device))
-    if known is None or known._handle.value != handle:
-        known = _GroupCommunicator._made(ctypes.c_void_p(handle))
-        _communicators[name, device] = known
-    return known
+    handles = _handles(name, device)
+    fits = [handle for ordinal, handle in handles if device.type == "cpu" or ordinal == device.index]
+    if not fits:
+        raise ValueError(f"group {name} has no symmetric memory on {device}")
+    return _of_handle(fits[-1])
 
 
 def window(tensor: torch.Tensor, group: Any = None) -> SymmetricWindow:
     """The window of a symmetric tensor. Collective if the group has not met over it before."""
     name = _name(group)
-    table, offset = _host.window(tensor, name)
-    return SymmetricWindow(communicator(name, tensor.device), tensor, table, offset)
+    table, offset, handle = _host.window(tensor, name)
+    return SymmetricWindow(_of_handle(handle), tensor, table, offset)
 
 
 def check(group: Any = None, device: Any = None) -> None:
@@ -115,14 +127,15 @@ def check(group: Any = None, device: Any = None) -> None:
 
 
 def close(group: Any = None, device: Any = None) -> None:
-    """Ends a group's symmetric memory. Collective. Peers' buffers are not valid any more.
+    """Ends a group's symmetric memory, on GPUs or the CPU as `device` is. Collective.
 
-    A rank that ends without it is a dead rank for the others.
+    Peers' buffers are not valid any more. A rank that ends without it is a dead rank for the
+    others.
     """
     name, device = _name(group), _device(device)
+    ended = [handle for _, handle in _handles(name, device)]
     _host.close(name, device)
-    known = _communicators.pop((name, device), None)
-    if known is not None:
+    for known in filter(None, (_communicators.pop(handle, None) for handle in ended)):
         for resource in known._resources:
             resource.is_open = False
         known.is_open = False

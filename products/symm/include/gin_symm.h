@@ -35,15 +35,25 @@ ginResult_t ginSymmFree(void *ptr);
 /* The block around `ptr`; *base is NULL if there is none. */
 ginResult_t ginSymmFind(const void *ptr, void **base, size_t *bytes, int *device);
 
+/*
+ * Before all other calls: `current` gives the calling thread's current stream of a device. While
+ * that is being captured, nothing waits for the device, which would end the capture: no memory is
+ * freed, and ranks do not meet. Without this call no stream is looked at.
+ */
+void ginSymmUseStreams(void *(*current)(int device));
+
 typedef struct ginSymmConfig {
-	int device; /* of the group's blocks */
+	int device; /* of the first block that meets the group */
 	int rank, nRanks;
 	ginAllgather_t allgather; /* as in ginConfig_t: called once or twice by ginSymmOpen() */
 	ginPoll_t poll;		  /* as in ginConfig_t */
 	void *arg;		  /* of both */
 } ginSymmConfig_t;
 
-/* Collective over all ranks. */
+/*
+ * Collective over all ranks. Blocks of a rank may be of several devices, of the CPU or of GPUs as
+ * `device` is: ranks meet over blocks of the devices that they had at first, or of others.
+ */
 ginResult_t ginSymmOpen(const ginSymmConfig_t *config, ginSymmGroup_t *group);
 
 /*
@@ -58,13 +68,16 @@ ginResult_t ginSymmClose(ginSymmGroup_t group);
  */
 ginResult_t ginSymmCheck(ginSymmGroup_t group);
 
-/* The communicator, which lives as long as the group. */
-ginResult_t ginSymmComm(ginSymmGroup_t group, ginComm_t *comm);
+/*
+ * The communicators, which live as long as the group: one for each choice of devices by the ranks,
+ * from 0 in the order of their first meetings. `device` is this rank's.
+ */
+ginResult_t ginSymmComm(ginSymmGroup_t group, int number, int *device, ginComm_t *comm);
 
 /*
  * The peers of the block at `base`. Collective at a block's first time in a group; then it returns
  * what it found first. Sizes of blocks and pads are equal on all ranks. ginSymmRelease() gives the
- * result back.
+ * result back. Fails if a rank's current stream is being captured: ginSymmUseStreams().
  */
 ginResult_t ginSymmRendezvous(ginSymmGroup_t group, void *base, size_t padBytes,
 			      ginSymmPeers_t *peers);
@@ -78,6 +91,7 @@ typedef struct ginSymmInfo {
 	void **buffersDev, **padsDev; /* in memory of the device */
 	int isDirect;		      /* to all ranks; if not: ginSymmNeedDirect() */
 	ginWindow_t window;
+	ginComm_t comm;
 } ginSymmInfo_t;
 
 ginResult_t ginSymmQuery(ginSymmPeers_t peers, ginSymmInfo_t *info);

@@ -14,6 +14,7 @@ extern const char symmFatbin[], symmFatbinEnd[];
 
 struct symmGpu {
 	const struct symmDriver *driver;
+	int ordinal;
 	void *context;	    /* the device's primary context */
 	void *kernels[2];   /* for direct peers alone, and for others, too */
 	void *stream;	    /* of this library */
@@ -96,6 +97,7 @@ static ginResult_t setUp(struct symmGpu *gpu, int ordinal)
 
 	if (!(gpu->driver = symmDriverLoad(&why)))
 		return symmFail(ginErrorUnsupported, "%s", why);
+	gpu->ordinal = ordinal;
 	DRIVER(gpu, deviceGet, &device, ordinal);
 	DRIVER(gpu, primaryRetain, &gpu->context, device);
 	if ((result = symmGpuEnter(gpu)))
@@ -185,6 +187,18 @@ int symmGpuIsCapturing(struct symmGpu *gpu, void *stream)
 	int failed = gpu->driver->isCapturing(stream, &status);
 	symmGpuLeave(gpu);
 	return !failed && status == symmDriverCapturing;
+}
+
+static void *(*currentStream)(int device);
+
+void ginSymmUseStreams(void *(*current)(int device))
+{
+	currentStream = current;
+}
+
+int symmIsCapturing(struct symmGpu *gpu)
+{
+	return gpu && currentStream && symmGpuIsCapturing(gpu, currentStream(gpu->ordinal));
 }
 
 ginResult_t symmGpuLaunch(struct symmGpu *gpu, const struct symmCall *call, void *stream,

@@ -37,19 +37,19 @@ static void closePage(struct ginSymmGroup *group)
 	group->page = NULL;
 }
 
-static ginResult_t openComm(struct ginSymmGroup *group, const ginSymmConfig_t *config)
+static ginResult_t openComm(struct ginSymmGroup *group, ginAllgather_t allgather, void *arg)
 {
 	ginConfig_t of = GIN_CONFIG_INIT;
 	ginResult_t result;
 
 	/* A GPU is the current context's, which libgin asks the driver for. */
 	of.device = group->gpu ? GIN_DEVICE_AUTO : GIN_DEVICE_NONE;
-	of.allgather = config->allgather;
-	of.allgatherArg = config->arg;
-	of.rank = config->rank;
-	of.nRanks = config->nRanks;
-	of.poll = config->poll;
-	of.pollArg = config->arg;
+	of.allgather = allgather;
+	of.allgatherArg = arg;
+	of.rank = group->rank;
+	of.nRanks = group->nRanks;
+	of.poll = group->poll;
+	of.pollArg = group->pollArg;
 	if (group->gpu && (result = symmGpuEnter(group->gpu)))
 		return result;
 	if ((result = ginCommInit(&of, &group->comm)))
@@ -59,7 +59,12 @@ static ginResult_t openComm(struct ginSymmGroup *group, const ginSymmConfig_t *c
 	return result;
 }
 
-static char isFar(const struct ginSymmGroup *group, int rank)
+/* What the ranks tell each other first. */
+struct place {
+	int32_t device, hasFar;
+};
+
+static int isFar(const struct ginSymmGroup *group, int rank)
 {
 	ginPeerInfo_t info = GIN_PEER_INFO_INIT;
 
@@ -67,22 +72,28 @@ static char isFar(const struct ginSymmGroup *group, int rank)
 	       info.route != ginRouteDirect;
 }
 
-/* Collective: does any rank have a peer without a direct route? */
-static ginResult_t findFar(struct ginSymmGroup *group, int *hasFar)
+/* Collective: the devices of all ranks. Does any rank have a peer without a direct route? */
+static ginResult_t findPlaces(struct ginSymmGroup *group, int *hasFar)
 {
-	char *all = calloc((size_t)group->nRanks, 1), own = 0;
+	struct place *all = calloc((size_t)group->nRanks, sizeof(*all));
+	struct place own = {group->device, 0};
 
+	group->devices = calloc((size_t)group->nRanks, sizeof(int));
 	for (int r = 0; r < group->nRanks; r++)
-		own |= isFar(group, r);
-	if (!all) /* the other ranks wait for this one */
+		own.hasFar |= isFar(group, r);
+	if (!all || !group->devices) /* the other ranks wait for this one */
 		abort();
-	ginResult_t result = ginCommAllgather(group->comm, &own, all, 1);
-	*hasFar = !result && memchr(all, 1, (size_t)group->nRanks) != NULL;
+	ginResult_t result = ginCommAllgather(group->comm, &own, all, sizeof(own));
+	*hasFar = 0;
+	for (int r = 0; r < group->nRanks; r++) {
+		group->devices[r] = all[r].device;
+		*hasFar |= all[r].hasFar;
+	}
 	free(all);
 	return result ? symmFailGin(result, "a group's routes") : ginSuccess;
 }
 
-/* Collective: what calls of ranks without a direct route use. */
+/* Collective: devices and routes, and what calls of ranks without a direct route use. */
 static ginResult_t openFar(struct ginSymmGroup *group)
 {
 	ginDevCommRequirements_t of = GIN_DEV_COMM_REQUIREMENTS_INIT;
@@ -90,7 +101,7 @@ static ginResult_t openFar(struct ginSymmGroup *group)
 	ginResult_t result;
 	int hasFar;
 
-	if ((result = findFar(group, &hasFar)) || !hasFar)
+	if ((result = findPlaces(group, &hasFar)) || !hasFar)
 		return result;
 	if ((result = ginCommQuery(group->comm, &info)))
 		return symmFailGin(result, "a group's routes");
@@ -107,34 +118,34 @@ static void freeGroup(struct ginSymmGroup *group)
 	if (group->page)
 		closePage(group);
 	pthread_mutex_destroy(&group->meeting);
+	free(group->devices);
 	free(group);
 }
 
 void symmGroupDrop(struct ginSymmGroup *group)
 {
-	if (!--group->refs)
-		freeGroup(group);
+	struct ginSymmGroup *of = group->of;
+
+	if (--group->refs)
+		return;
+	freeGroup(group);
+	if (of)
+		symmGroupDrop(of);
 }
 
-ginResult_t ginSymmOpen(const ginSymmConfig_t *config, ginSymmGroup_t *out)
+/* Of ranks and a device; frees it if it fails. */
+ginResult_t symmGroupOpen(struct ginSymmGroup *group, ginAllgather_t allgather, void *arg)
 {
-	struct ginSymmGroup *group = calloc(1, sizeof(*group));
 	ginResult_t result = ginSuccess;
 
-	if (!group)
-		return symmFail(ginErrorSystem, "no memory");
-	*group = (struct ginSymmGroup){.device = config->device,
-				       .rank = config->rank,
-				       .nRanks = config->nRanks,
-				       .refs = 1};
+	group->refs = 1;
 	pthread_mutex_init(&group->meeting, NULL);
-	if (config->device != GIN_DEVICE_NONE)
-		result = symmGpuOpen(config->device, &group->gpu);
-	if (result || (result = openComm(group, config)))
+	if (group->device != GIN_DEVICE_NONE)
+		result = symmGpuOpen(group->device, &group->gpu);
+	if (result || (result = openComm(group, allgather, arg)))
 		goto discard;
 	if ((result = openFar(group)) || (result = openPage(group)) || (result = symmWatch(group)))
 		goto destroy;
-	*out = group;
 	return ginSuccess;
 destroy:
 	ginCommAbort(group->comm); /* other ranks do not wait for this one */
@@ -144,12 +155,21 @@ discard:
 	return result;
 }
 
-ginResult_t ginSymmComm(ginSymmGroup_t group, ginComm_t *comm)
+ginResult_t ginSymmOpen(const ginSymmConfig_t *config, ginSymmGroup_t *out)
 {
-	if (!group->comm)
-		return symmFail(ginErrorInvalidUsage, "the group is closed");
-	*comm = group->comm;
-	return ginSuccess;
+	struct ginSymmGroup *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		return symmFail(ginErrorSystem, "no memory");
+	*group = (struct ginSymmGroup){.device = config->device,
+				       .rank = config->rank,
+				       .nRanks = config->nRanks,
+				       .poll = config->poll,
+				       .pollArg = config->arg};
+	ginResult_t result = symmGroupOpen(group, config->allgather, config->arg);
+	if (!result)
+		*out = group;
+	return result;
 }
 
 /* What the group does not do any more; the caller holds symmLock. */
@@ -172,11 +192,6 @@ ginResult_t symmGroupStopped(struct ginSymmGroup *group)
 	return result ? result : symmRecordFailed(group, symmLater, symmTimeout());
 }
 
-ginResult_t ginSymmCheck(ginSymmGroup_t group)
-{
-	return symmGroupStopped(group);
-}
-
 /* The windows end with the communicator. Takes it out of the group. */
 static ginComm_t takeComm(struct ginSymmGroup *group)
 {
@@ -190,14 +205,11 @@ static ginComm_t takeComm(struct ginSymmGroup *group)
 	return comm;
 }
 
-ginResult_t ginSymmClose(ginSymmGroup_t group)
+ginResult_t symmGroupClose(struct ginSymmGroup *group)
 {
 	ginResult_t result = ginSuccess;
 
-	if (symmIsChild())
-		return ginSuccess;
 	symmUnwatch(group);
-	pthread_mutex_lock(&group->meeting);
 	if (group->gpu)
 		symmGpuSync(group->gpu);
 	ginComm_t comm = takeComm(group);
@@ -205,10 +217,5 @@ ginResult_t ginSymmClose(ginSymmGroup_t group)
 		ginDevCommDestroy(comm, &group->devComm);
 	if (comm && (result = ginCommDestroy(comm)))
 		symmFailGin(result, "close");
-	pthread_mutex_unlock(&group->meeting);
-	pthread_mutex_lock(&symmLock);
-	symmGroupDrop(group);
-	pthread_mutex_unlock(&symmLock);
-	symmSweep();
 	return result;
 }

@@ -89,6 +89,12 @@ void symmMemoryLater(struct symmMemory *memory)
 /* Kernels may still use the memory of a GPU. */
 static void freeOne(struct symmMemory *memory)
 {
+	if (symmIsCapturing(memory->gpu)) {
+		pthread_mutex_lock(&symmLock);
+		symmMemoryLater(memory);
+		pthread_mutex_unlock(&symmLock);
+		return;
+	}
 	if (!memory->gpu || !symmGpuSync(memory->gpu))
 		ginMemFree(NULL, memory->base);
 	free(memory);

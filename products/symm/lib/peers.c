@@ -252,17 +252,13 @@ static struct ginSymmPeers *newPeers(struct ginSymmGroup *group, struct symmBloc
 	return p;
 }
 
-/* Collective; the caller holds group->meeting. */
+/* Collective; the caller holds the group's `meeting`. */
 static ginResult_t meet(struct ginSymmGroup *group, struct symmBlock *block, size_t padBytes,
 			struct ginSymmPeers **out)
 {
 	struct ginSymmPeers *p = newPeers(group, block, padBytes);
-	ginResult_t result = ginSuccess;
+	ginResult_t result = symmSettle(group);
 
-	/* Kernels that use retired windows end before the next collective. */
-	if (group->gpu && group->hasRetired)
-		result = symmGpuSync(group->gpu);
-	group->hasRetired = 0;
 	if (!result)
 		result = makePad(group, padBytes, &p->pad);
 	if ((result = agree(group, p, result)) || (result = registerBoth(group, p))) {
@@ -279,12 +275,12 @@ static ginResult_t meet(struct ginSymmGroup *group, struct symmBlock *block, siz
 	return ginSuccess;
 }
 
-/* A further reference of the peers that `block` has in the group, or NULL. */
+/* A further reference of the peers that `block` has in the group or a branch, or NULL. */
 static struct ginSymmPeers *known(struct ginSymmGroup *group, struct symmBlock *block)
 {
 	pthread_mutex_lock(&symmLock);
 	struct ginSymmPeers *p = block->peers;
-	while (p && p->group != group)
+	while (p && p->group != group && p->group->of != group)
 		p = p->nextOfBlock;
 	if (p)
 		p->refs++;
@@ -296,6 +292,7 @@ ginResult_t ginSymmRendezvous(ginSymmGroup_t group, void *base, size_t padBytes,
 			      ginSymmPeers_t *peers)
 {
 	ginResult_t result = symmGroupStopped(group);
+	struct ginSymmGroup *branch;
 
 	if (result)
 		return result;
@@ -304,15 +301,15 @@ ginResult_t ginSymmRendezvous(ginSymmGroup_t group, void *base, size_t padBytes,
 	pthread_mutex_unlock(&symmLock);
 	if (!block || block->memory.base != base)
 		return symmFail(ginErrorInvalidArgument, "ptr %p is not from ginSymmAlloc()", base);
-	if (block->device != group->device)
+	if (!block->memory.gpu != !group->gpu)
 		return symmFail(ginErrorInvalidArgument,
 				"the tensor is of device %d, the group of device %d", block->device,
 				group->device);
 	if ((*peers = known(group, block)))
 		return ginSuccess;
 	pthread_mutex_lock(&group->meeting);
-	if (!(*peers = known(group, block)))
-		result = meet(group, block, padBytes, peers);
+	if (!(*peers = known(group, block)) && !(result = symmBranchFor(group, block, &branch)))
+		result = meet(branch, block, padBytes, peers);
 	pthread_mutex_unlock(&group->meeting);
 	symmSweep();
 	return result;
@@ -332,6 +329,7 @@ ginResult_t ginSymmQuery(ginSymmPeers_t p, ginSymmInfo_t *info)
 		.padsDev = p->pad->padsDev,
 		.isDirect = p->isDirect,
 		.window = p->window,
+		.comm = p->group->comm,
 	};
 	return ginSuccess;
 }

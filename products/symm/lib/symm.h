@@ -62,11 +62,20 @@ struct ginSymmPeers {
 /* What a group does about a failure. */
 enum symmState { symmAlive, symmStopped, symmReleasing, symmOver };
 
+/*
+ * One that ginSymmOpen() has made, or a branch of it: the ranks of the former with blocks on other
+ * devices. A branch has a reference of the group that it is of, which locks for it, too.
+ */
 struct ginSymmGroup {
 	struct ginSymmGroup *next;
+	struct ginSymmGroup *of;     /* of a branch; NULL: ginSymmOpen()'s */
+	struct ginSymmGroup *branch; /* the next one */
 	pthread_mutex_t meeting;
 	ginComm_t comm; /* NULL: closed */
+	ginPoll_t poll;
+	void *pollArg;
 	int device, rank, nRanks, refs;
+	int *devices;	     /* [nRanks] */
 	struct symmGpu *gpu; /* NULL: host threads */
 	struct symmPage *page;
 	ginDevComm devComm; /* .self NULL: all ranks are direct peers of each other */
@@ -108,7 +117,14 @@ size_t symmCountsAt(size_t padBytes); /* offset in the pad */
 
 /* group.c. symmGroupStopped(): the group's failure, or a later call's. */
 ginResult_t symmGroupStopped(struct ginSymmGroup *group);
-void symmGroupDrop(struct ginSymmGroup *group); /* the caller holds symmLock */
+ginResult_t symmGroupOpen(struct ginSymmGroup *group, ginAllgather_t allgather, void *arg);
+ginResult_t symmGroupClose(struct ginSymmGroup *group); /* collective */
+void symmGroupDrop(struct ginSymmGroup *group);		/* the caller holds symmLock */
+
+/* branch.c. Collective: the group or branch for a block. The caller holds group->meeting. */
+ginResult_t symmBranchFor(struct ginSymmGroup *group, const struct symmBlock *block,
+			  struct ginSymmGroup **out);
+ginResult_t symmSettle(struct ginSymmGroup *group); /* kernels that use retired windows end */
 
 /* call.c: the failure in a record, which is then empty. `within`: milliseconds. */
 ginResult_t symmRecordFailed(struct ginSymmGroup *group, uint32_t record, uint64_t within);
@@ -130,6 +146,7 @@ ginResult_t symmGpuSync(struct symmGpu *gpu); /* waits for the device */
 ginResult_t symmGpuClear(struct symmGpu *gpu, void *dst, size_t bytes);
 ginResult_t symmGpuWrite(struct symmGpu *gpu, void *dst, const void *src, size_t bytes);
 int symmGpuIsCapturing(struct symmGpu *gpu, void *stream);
+int symmIsCapturing(struct symmGpu *gpu); /* the current stream; `gpu` NULL: no */
 ginResult_t symmGpuLaunch(struct symmGpu *gpu, const struct symmCall *call, void *stream,
 			  int isWaited);
 /* Writes 0 or 1 into `rows` words that are `pitch` bytes apart, by the copy engine; no wait. */

@@ -51,17 +51,17 @@ inline bool isNear(int rank, int peer, int nRanks)
 struct Rank {
 	ginSymmGroup_t group;
 	ginComm_t comm;
-	int rank, nRanks;
+	int rank, nRanks, device;
 
-	explicit Rank(const ginConfig_t *config, int device = GIN_DEVICE_NONE)
+	explicit Rank(const ginConfig_t *config, int on = GIN_DEVICE_NONE)
 	{
-		ginSymmConfig_t of = {device,	      config->rank,
-				      config->nRanks, config->allgather,
-				      nullptr,	      config->allgatherArg};
+		ginSymmConfig_t of = {
+			on,	 config->rank,	      config->nRanks, config->allgather,
+			nullptr, config->allgatherArg};
 		rank = config->rank;
 		nRanks = config->nRanks;
 		SYMM_CHECK(ginSymmOpen(&of, &group));
-		SYMM_CHECK(ginSymmComm(group, &comm));
+		SYMM_CHECK(ginSymmComm(group, 0, &device, &comm));
 	}
 	Rank(const Rank &) = delete;
 	int right() const { return (rank + 1) % nRanks; }

@@ -165,10 +165,13 @@ struct Group {
 	ginSymmGroup_t group;
 };
 
-/* Groups by their store and device. Leaked: nothing is destroyed when the process ends. */
+/*
+ * Groups by their store, one for GPUs and one for the CPU. Leaked: nothing is destroyed when the
+ * process ends.
+ */
 struct Groups {
 	std::mutex lock; /* also while a group is made: its ranks make groups in one order */
-	std::map<std::pair<c10d::Store *, int>, Group> known;
+	std::map<std::pair<c10d::Store *, bool>, Group> known;
 	std::map<c10d::Store *, int> made;
 };
 
@@ -210,13 +213,16 @@ ginSymmGroup_t newGroup(const Ranks &of, int device, int number)
 	return group;
 }
 
-/* The group of a name and a device; made if `makes`, else NULL. Without the interpreter's lock. */
+/*
+ * The group of a name, for the kind of `device`; made if `makes`, else NULL. Without the
+ * interpreter's lock.
+ */
 ginSymmGroup_t groupOf(const std::string &name, int device, bool makes)
 {
 	const Ranks of = ranksOf(name);
 	auto &all = groups();
 	std::lock_guard<std::mutex> guard(all.lock);
-	const auto key = std::make_pair(of.store.get(), device);
+	const auto key = std::make_pair(of.store.get(), device == GIN_DEVICE_NONE);
 	auto found = all.known.find(key);
 	if (found != all.known.end() && found->second.store.expired()) {
 		all.known.erase(found); /* a new store at the address of an old one */
@@ -232,8 +238,8 @@ ginSymmGroup_t groupOf(const std::string &name, int device, bool makes)
 	return group;
 }
 
-/* The current stream of a GPU, by PyTorch's stable C interface; NULL for the CPU. */
-void *currentStream(int device)
+/* The current stream of a GPU, by PyTorch's stable C interface. False: it has none. */
+bool findStream(int device, void **stream)
 {
 	using Get = int(int32_t, void **);
 	static Get *get = [] {
@@ -242,11 +248,24 @@ void *currentStream(int device)
 			library ? dlsym(library, "aoti_torch_get_current_cuda_stream") : nullptr;
 		return reinterpret_cast<Get *>(address);
 	}();
+	return get && !get(device, stream);
+}
+
+/* NULL for the CPU. */
+void *currentStream(int device)
+{
 	void *stream = nullptr;
 	if (device == GIN_DEVICE_NONE)
 		return nullptr;
-	TORCH_CHECK(get && !get(device, &stream), "libgin: this PyTorch has no CUDA streams");
+	TORCH_CHECK(findStream(device, &stream), "libgin: this PyTorch has no CUDA streams");
 	return stream;
+}
+
+/* For ginSymmUseStreams(), through which no exception passes. */
+void *streamOrNone(int device)
+{
+	void *stream = nullptr;
+	return findStream(device, &stream) ? stream : nullptr;
 }
 
 class Handle : public symm::SymmetricMemory
@@ -425,12 +444,18 @@ ginSymmGroup_t existing(const std::string &name, const c10::Device &device)
 	return group;
 }
 
-/* For libgin.torch_symm: the ginComm_t of a group. */
-int64_t communicator(std::string name, c10::Device device)
+/* For libgin.torch_symm: each ginComm_t of a group, after this rank's device of it. */
+std::vector<int64_t> communicators(std::string name, c10::Device device)
 {
+	const ginSymmGroup_t group = existing(name, device);
+	std::vector<int64_t> all;
 	ginComm_t comm;
-	check(ginSymmComm(existing(name, device), &comm));
-	return reinterpret_cast<int64_t>(comm);
+	int ordinal;
+
+	check(ginSymmComm(group, 0, &ordinal, &comm)); /* a closed group has none */
+	for (int i = 0; ginSymmComm(group, i, &ordinal, &comm) == ginSuccess; i++)
+		all.insert(all.end(), {ordinal, reinterpret_cast<int64_t>(comm)});
+	return all;
 }
 
 void checkGroup(std::string name, c10::Device device)
@@ -445,7 +470,7 @@ void closeGroup(std::string name, c10::Device device)
 	const ginSymmGroup_t group = existing(name, device);
 	{
 		std::lock_guard<std::mutex> guard(groups().lock);
-		groups().known.erase({ranksOf(name).store.get(), ordinalOf(device)});
+		groups().known.erase({ranksOf(name).store.get(), device.is_cpu()});
 	}
 	check(ginSymmClose(group));
 }
@@ -464,11 +489,13 @@ int64_t offsetOf(const Handle &handle, const at::Tensor &tensor)
 	return static_cast<const char *>(tensor.const_data_ptr()) - base;
 }
 
-/* The window of a symmetric tensor, and the tensor's offset in it. */
-std::tuple<int64_t, int64_t> window(const at::Tensor &tensor, std::string name)
+/* The window of a symmetric tensor, the tensor's offset in it, and the window's ginComm_t. */
+std::tuple<int64_t, int64_t, int64_t> window(const at::Tensor &tensor, std::string name)
 {
 	const auto handle = handleOf(tensor, name);
-	return {reinterpret_cast<int64_t>(handle->about().window.table), offsetOf(*handle, tensor)};
+	const ginSymmInfo_t &of = handle->about();
+	return {reinterpret_cast<int64_t>(of.window.table), offsetOf(*handle, tensor),
+		reinterpret_cast<int64_t>(of.comm)};
 }
 
 /* `source` into the tensor of a peer without an address here, from element `first`. */
@@ -488,10 +515,11 @@ void put(const at::Tensor &symmetric, const at::Tensor &source, int64_t peer, in
 
 TORCH_LIBRARY(gin_symm_host, m)
 {
-	m.def("communicator(str group, Device device) -> int", communicator);
+	ginSymmUseStreams(streamOrNone);
+	m.def("communicators(str group, Device device) -> int[]", communicators);
 	m.def("check(str group, Device device) -> ()", checkGroup);
 	m.def("close(str group, Device device) -> ()", closeGroup);
-	m.def("window(Tensor tensor, str group) -> (int, int)", window);
+	m.def("window(Tensor tensor, str group) -> (int, int, int)", window);
 	m.def("put(Tensor symmetric, Tensor source, int peer, int first, str group) -> ()", put);
 	symm::register_availability("GIN", c10::make_intrusive<Allocator>(c10::DeviceType::CUDA));
 	symm::register_availability("GIN_CPU",

@@ -2,8 +2,8 @@
 /*
  * driver.c - a CUDA driver for libgin-symm alone, beside which libgin has none
  *
- * Its GPU's memory is that of the host, and a call does its work at once. A call without a context,
- * or one that would break a capture, ends the process.
+ * The memory of its two GPUs is that of the host, and a call does its work at once. A call without
+ * a context, or one that would break a capture, ends the process.
  */
 #include "driver.h"
 
@@ -57,13 +57,14 @@ int cuGetErrorString(int result, const char **out)
 int cuDeviceGet(int *out, int ordinal)
 {
 	*out = ordinal;
-	return ordinal ? 101 : 0;
+	return ordinal > 1 ? 101 : 0;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
+	(void)device;
 	*context = &retained;
-	return device;
+	return 0;
 }
 
 int cuCtxPushCurrent_v2(void *context)

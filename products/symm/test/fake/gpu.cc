@@ -54,16 +54,23 @@ static void calls(const Rank &r)
 	SYMM_CHECK(ginSymmFree(b.base));
 }
 
-/* A call in a capture does not wait for its stream. */
+/* In a capture nothing waits for a stream or the device: calls, drops of memory, meetings. */
 static void capture(const Rank &r)
 {
-	Block b(r, 256, 0);
+	Block b(r, 256, 0), dropped(r, 256, 0);
+	ginSymmPeers_t peers;
+	void *late;
+
+	SYMM_CHECK(ginSymmAlloc(0, 256, &late));
 	r.meet();
 	fakeCapture(1);
 	r.meet();
 	const int before = fakeSyncs();
 	r.meet();
 	SYMM_CHECK(ginSymmBarrier(b.peers, 0, 10000, nullptr));
+	dropped.drop();
+	SYMM_FAILS(ginSymmRendezvous(r.group, late, PAD_BYTES, &peers), ginErrorInvalidUsage,
+		   "is being captured");
 	r.meet();
 	EXPECT_EQUAL(fakeSyncs(), before);
 	r.meet();
@@ -71,8 +78,42 @@ static void capture(const Rank &r)
 	r.meet();
 	SYMM_CHECK(ginSymmBarrier(b.peers, 0, 10000, nullptr));
 	EXPECT(fakeSyncs() > before);
-	ginSymmRelease(b.peers);
-	SYMM_CHECK(ginSymmFree(b.base));
+	SYMM_CHECK(ginSymmRendezvous(r.group, late, PAD_BYTES, &peers));
+	ginSymmRelease(peers);
+	SYMM_CHECK(ginSymmFree(late));
+	b.drop();
+}
+
+/*
+ * All ranks have blocks on GPU 0; then each on its own, where rank 0 keeps GPU 0; then on 0 again.
+ */
+static void devices(const Rank &r)
+{
+	ginComm_t comm;
+	int device;
+
+	for (int turn = 0; turn < 3; turn++) {
+		const int own = turn == 1 ? r.rank % 2 : 0;
+		Block b(r, 256, own);
+		EXPECT_EQUAL(b.info.device, own);
+		EXPECT_EQUAL(b.info.comm == r.comm, turn != 1 || r.nRanks == 1);
+		b.buffer(r.right())[0] = static_cast<uint64_t>(r.rank);
+		SYMM_CHECK(ginSymmBarrier(b.peers, 0, 10000, nullptr));
+		EXPECT_EQUAL(b.buffer(r.rank)[0], static_cast<uint64_t>(r.left()));
+		b.drop();
+	}
+	if (r.nRanks == 1)
+		return;
+	SYMM_CHECK(ginSymmComm(r.group, 1, &device, &comm));
+	EXPECT(device == r.rank % 2 && comm != r.comm);
+	SYMM_FAILS(ginSymmComm(r.group, 2, &device, &comm), ginErrorInvalidArgument, "");
+	SYMM_CHECK(ginSymmCheck(r.group));
+}
+
+static void *stream(int device)
+{
+	EXPECT(device == 0 || device == 1);
+	return nullptr;
 }
 
 /*
@@ -109,6 +150,7 @@ static int run(const ginConfig_t *config)
 
 	calls(r);
 	capture(r);
+	devices(r);
 	released(r);
 	ginSymmClose(r.group);
 	return 0;
@@ -117,5 +159,6 @@ static int run(const ginConfig_t *config)
 int main(int argc, char **argv)
 {
 	fakeKernel = kernel;
+	ginSymmUseStreams(stream);
 	return ranksMain(argc, argv, run);
 }

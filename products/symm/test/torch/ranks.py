@@ -132,6 +132,20 @@ def groups(r):
     assert again.world_size == r.size
 
 
+def devices(r):
+    """Tensors of all ranks on one GPU, then of each on its own, which for rank 0 is that GPU."""
+    first = torch.device("cuda", 0)
+    for device in first, DEVICE, first:
+        tensor = symm_mem.empty(8, device=device).fill_(r.rank)
+        torch.cuda.synchronize(device)
+        handle = symm_mem.rendezvous(tensor, r.group)
+        with torch.cuda.device(device):
+            handle.barrier()
+            got = handle.get_buffer(r.right, (8,), torch.float32)
+            assert got.device == device and got.eq(r.right).all()
+            handle.barrier()
+
+
 def lifetimes(r):
     tensor, handle = r.symmetric(64)
     tensor.fill_(r.rank + 1)
@@ -313,9 +327,12 @@ def killed(r):
 
 
 if HOSTS:
-    CASES = far, absent, killed
+    CASES = [far, absent, killed]
 else:
-    CASES = handles, foreign, failures, groups, lifetimes, names, reduces if CUDA else windows, operators, absent, killed
+    CASES = [handles, foreign, failures, groups, lifetimes, names, operators, absent, killed]
+    CASES.insert(6, reduces if CUDA else windows)
+if CUDA and torch.cuda.device_count() > 1:
+    CASES.insert(4, devices)
 
 
 def child(rank, size, path):
