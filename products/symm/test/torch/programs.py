@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""programs.py FOLDER [-j JOBS] [--only REGEX] [--limit SECONDS] [--logs FOLDER] [--list]
+"""programs.py FOLDER [-j JOBS] [--only REGEX] [--limit SECONDS] [--each SECONDS] [--logs FOLDER]
 
 Runs the programs of others in FOLDER, unchanged, and prints a line for each:
 
@@ -9,7 +9,9 @@ Runs the programs of others in FOLDER, unchanged, and prints a line for each:
     whl/                              wheels of pure Python that the programs import
 
 `run programs` chooses the backend. -j runs several programs at a time on the same GPUs. A program
-that does not end within the limit is stopped. The output of each is in a file of --logs.
+that does not end within the limit is stopped; its output then ends with the stacks of its
+processes. The tests of one that fails run again, each by itself within the limit --each, as one
+that hangs hides the later ones. The output of each is in a file of --logs. --list runs nothing.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import concurrent.futures
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +40,7 @@ EXAMPLES = (
 )
 # It expects errors that sizes for two ranks do not give.
 NEEDS_FOUR = "test_reduce_scatter_corner_cases"
+STACKS_BEFORE = 5  # seconds before the limit
 
 
 @dataclasses.dataclass
@@ -47,18 +51,18 @@ class Program:
     report: Path | None = None  # pytest's, as XML
 
 
-def pytest(name, target, folder, logs, *options):
+def pytest(name, target, folder, logs):
     report = logs / f"{name.replace(' ', '_')}.xml"
     python = [sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
-    return Program(name, [*python, f"--junitxml={report}", *options, target], folder, report)
+    less = ["-k", f"not {NEEDS_FOUR}"]
+    return Program(name, [*python, *less, f"--junitxml={report}", target], folder, report)
 
 
 def upstream(folder, logs):
     file = folder / "test_symmetric_memory.py"
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.ClassDef) and "Test" in node.name:
-            less = ["-k", f"not {NEEDS_FOUR}"]
-            yield pytest(f"pytorch {node.name}", f"{file}::{node.name}", folder, logs, *less)
+            yield pytest(f"pytorch {node.name}", f"{file}::{node.name}", folder, logs)
 
 
 def kraken(folder, logs):
@@ -83,13 +87,14 @@ def programs(folder, logs):
             print(f"left out: {inside.name}: there is no {inside}", flush=True)
 
 
-def environment(folder, program):
+def environment(folder, program, stacks, limit):
     paths = [program.folder, *sorted((folder / "whl").glob("*-none-any.whl"))]
     paths.append(os.environ.get("PYTHONPATH", ""))
     return {
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": "60",  # so that one that hangs leaves time for others
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "SYMM_STACKS": f"{time.time() + max(limit - STACKS_BEFORE, 1)}:{stacks}",
     }
 
 
@@ -103,13 +108,24 @@ def stop(process):
             pass
 
 
+def append_stacks(log, stacks):
+    """Of the processes that were there when the limit was near."""
+    with open(log, "a") as output:
+        for file in sorted(stacks.iterdir()):
+            if file.stat().st_size:
+                output.write(f"\nstacks of process {file.name}:\n{file.read_text()}")
+    shutil.rmtree(stacks)
+
+
 def execute(folder, program, log, limit):
     """The exit status; None: it did not end."""
+    stacks = log.with_suffix(".stacks")
+    stacks.mkdir(exist_ok=True)
     with open(log, "w") as output:
         process = subprocess.Popen(
             program.command,
             cwd=program.folder,
-            env=environment(folder, program),
+            env=environment(folder, program, stacks, limit),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -121,6 +137,7 @@ def execute(folder, program, log, limit):
             return None
         finally:
             stop(process)
+            append_stacks(log, stacks)
 
 
 def cases(report):
@@ -159,12 +176,34 @@ def run(folder, program, logs, limit):
     return status in (0, 5)
 
 
+def tests_of(folder, program, logs, limit):
+    """Programs for each test of one of pytest's."""
+    log = logs / f"{program.name.replace(' ', '_')}_tests.log"
+    collect = [*program.command, "--collect-only", "-qq"]
+    execute(folder, dataclasses.replace(program, command=collect), log, limit)
+    for line in log.read_text().splitlines():
+        if re.fullmatch(r"\S+::\S+", line):
+            test = line.rpartition("::")[2]
+            yield pytest(f"{program.name} {test}", line, program.folder, logs)
+
+
+def run_all(folder, program, logs, options):
+    """Whether it passed. If not, its tests run one by one."""
+    if run(folder, program, logs, options.limit):
+        return True
+    if program.report:
+        for test in tests_of(folder, program, logs, options.each):
+            run(folder, test, logs, options.each)
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("-j", type=int, default=1, dest="jobs")
     parser.add_argument("--only", type=re.compile, default="")
     parser.add_argument("--limit", type=float, default=240)
+    parser.add_argument("--each", type=float, default=60)
     parser.add_argument("--logs", type=Path)
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
@@ -181,7 +220,7 @@ def main():
         parser.error("there is no such program")
     print(f"output in {logs}", flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        passed = list(pool.map(lambda p: run(folder, p, logs, options.limit), chosen))
+        passed = list(pool.map(lambda p: run_all(folder, p, logs, options), chosen))
     print(f"{sum(passed)} of {len(passed)} programs passed")
     return 0 if all(passed) else 1
 

@@ -3,11 +3,16 @@
 
 torch calls the entry point of the folder beside this file, if PYTHONPATH has both.
 
-    SYMM_BACKEND=GIN      chooses the backend: GIN or GIN_CPU
-    SYMM_FEWER_GPUS=1    tests that want more GPUs than there are run with a rank for each GPU
+    SYMM_BACKEND=GIN         chooses the backend: GIN or GIN_CPU
+    SYMM_FEWER_GPUS=1        tests that want more GPUs than there are run with a rank for each GPU
+    SYMM_STACKS=TIME:FOLDER  what runs at TIME, in seconds since 1970, writes its stacks to a file
+                             of FOLDER
 """
 
+import faulthandler
 import os
+import sys
+import time
 
 
 def choose_backend(name):
@@ -41,7 +46,17 @@ def accept_fewer_gpus():
     common.skip_if_lt_x_gpu = lambda wanted, **options: skip(min(wanted, gpus), **options)
 
 
+def write_stacks(when, folder):
+    if when > time.time() and os.path.isdir(folder):
+        name = f"{os.getpid()}-{os.path.basename(sys.argv[0])}"
+        file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        faulthandler.dump_traceback_later(when - time.time(), file=file)
+
+
 def choose():
+    when, _, folder = os.environ.get("SYMM_STACKS", "").partition(":")
+    if when:
+        write_stacks(float(when), folder)
     backend = os.environ.get("SYMM_BACKEND")
     if backend and "TORCH_SYMMMEM" not in os.environ:
         choose_backend(backend)
