@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""killed.py [-n RUNS] [-j JOBS] [--limit SECONDS] [--calls REGEX] [--seed N] [BACKEND...]
+"""killed.py [-n RUNS] [-j JOBS] [--limit SECONDS] [--start SECONDS] [--calls REGEX] [--seed N]
+          [BACKEND...]
 
 What a rank sees of PyTorch's symmetric memory when its peer is killed: a table with a row for each
 backend and call. Two ranks, a GPU each, make the call again and again; rank 1 is killed at a random
 time, and rank 0 has until the limit. GIN_CPU needs no GPU. -j runs several pairs of ranks at once.
+A pair that has not made its first calls within the time of --start counts as "not offered".
 Exits with 1 if with libgin's backend a rank did not get its exception.
 """
 
@@ -26,7 +28,6 @@ import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
 
 BACKENDS = "GIN", "CUDA", "NVSHMEM", "NCCL"
-START = 90  # seconds until a pair has made its first calls
 HEADER = "backend", "call", "runs", "exception", "hung", "wrong result", "ended", "not offered"
 HEADER += "seconds to the exception", "GPU usable after it", "words"
 
@@ -187,8 +188,8 @@ def end(pid):
     return f"signal {-status}" if status < 0 else f"status {status}"
 
 
-def watch(pipe, victim, delay, limit):
-    start = heard(pipe, START)
+def watch(pipe, victim, delay, first, limit):
+    start = heard(pipe, first)
     if start["how"] != "ready":
         return start if start["how"] == "not offered" else {**start, "how": "not offered"}
     time.sleep(delay)
@@ -198,14 +199,14 @@ def watch(pipe, victim, delay, limit):
     return {**result, "seconds": result["at"] - killed} if "at" in result else result
 
 
-def run(backend, call, seed, limit):
+def run(backend, call, seed, first, limit):
     delay = random.Random(f"{seed} {backend} {call}").uniform(0, 0.05)
     with tempfile.TemporaryDirectory() as folder:
         pipe, pipe_of_ranks = os.pipe()
         pids = [fork_rank(backend, call, r, f"{folder}/store", pipe_of_ranks) for r in range(2)]
         os.close(pipe_of_ranks)
         try:
-            result = watch(pipe, pids[1], delay, limit)
+            result = watch(pipe, pids[1], delay, first, limit)
         finally:
             ends = [end(pid) for pid in pids]
             os.close(pipe)
@@ -225,10 +226,11 @@ def row(backend, call, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(usage=__doc__.partition("\n\n")[0])
     parser.add_argument("-n", type=int, default=100, dest="runs")
     parser.add_argument("-j", type=int, default=1, dest="jobs")
     parser.add_argument("--limit", type=float, default=5)
+    parser.add_argument("--start", type=float, default=90)
     parser.add_argument("--calls", type=re.compile, default="")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("backends", nargs="*", metavar="BACKEND", default=BACKENDS)
@@ -242,7 +244,8 @@ def main():
         for backend in options.backends:
             for call in (call for call in CALLS if re.search(options.calls, call)):
                 seeds = range(options.seed, options.seed + options.runs)
-                tasks = [(backend, call, seed, options.limit) for seed in seeds]
+                limits = options.start, options.limit
+                tasks = [(backend, call, seed, *limits) for seed in seeds]
                 results = pool.starmap(run, tasks, chunksize=1)
                 print(f"| {row(backend, call, results)} |", flush=True)
                 is_good = all(r["how"] in ("exception", "not offered") for r in results)

@@ -11,7 +11,8 @@ Runs the programs of others in FOLDER, unchanged, and prints a line for each:
 `run programs` chooses the backend. -j runs several programs at a time on the same GPUs. A program
 that does not end within the limit is stopped; its output then ends with the stacks of its
 processes. The tests of one that fails run again, each by itself within the limit --each, as one
-that hangs hides the later ones. The output of each is in a file of --logs. --list runs nothing.
+that hangs hides the later ones. Nothing starts when --total seconds are over. The output of each is
+in a file of --logs. --list runs nothing.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import ast
 import collections
 import concurrent.futures
 import dataclasses
+import math
 import os
 import re
 import shutil
@@ -165,8 +167,11 @@ def summary(report):
     return ", ".join(words)
 
 
-def run(folder, program, logs, limit):
+def run(folder, program, logs, limit, ends):
     """Whether it passed. pytest ends with 5 where it has chosen no test."""
+    if time.monotonic() > ends:
+        print(f"left out: {program.name}: the time is over", flush=True)
+        return False
     log, began = logs / f"{program.name.replace(' ', '_')}.log", time.monotonic()
     status = execute(folder, program, log, limit)
     ends = {0: "ok", 5: "ok", None: f"FAILED, did not end within {limit} s"}
@@ -187,13 +192,13 @@ def tests_of(folder, program, logs, limit):
             yield pytest(f"{program.name} {test}", line, program.folder, logs)
 
 
-def run_all(folder, program, logs, options):
+def run_all(folder, program, logs, options, ends):
     """Whether it passed. If not, its tests run one by one."""
-    if run(folder, program, logs, options.limit):
+    if run(folder, program, logs, options.limit, ends):
         return True
-    if program.report:
+    if program.report and time.monotonic() < ends:
         for test in tests_of(folder, program, logs, options.each):
-            run(folder, test, logs, options.each)
+            run(folder, test, logs, options.each, ends)
     return False
 
 
@@ -204,6 +209,7 @@ def main():
     parser.add_argument("--only", type=re.compile, default="")
     parser.add_argument("--limit", type=float, default=240)
     parser.add_argument("--each", type=float, default=60)
+    parser.add_argument("--total", type=float, default=math.inf)
     parser.add_argument("--logs", type=Path)
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
@@ -220,7 +226,8 @@ def main():
         parser.error("there is no such program")
     print(f"output in {logs}", flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        passed = list(pool.map(lambda p: run_all(folder, p, logs, options), chosen))
+        ends = time.monotonic() + options.total
+        passed = list(pool.map(lambda p: run_all(folder, p, logs, options, ends), chosen))
     print(f"{sum(passed)} of {len(passed)} programs passed")
     return 0 if all(passed) else 1
 
