@@ -7,6 +7,8 @@
  */
 #include "rig.h"
 
+#include <memory>
+
 enum { BULK = 4096, PART = BULK + 64, WARPS = 2 };
 
 /* Sets of ranks. */
@@ -151,7 +153,9 @@ template <class Coop> static void call(const Rank &r, const ncclDevCommRequireme
 	Buffer buffer(r, parts * PART);
 	copyBytes(static_cast<char *>(buffer.ptr) + (parts - 2) * PART, sevens.data(), BULK);
 	meet(r);
+	std::unique_ptr<Device> older(new Device(r, want));
 	Device device(r, want);
+	older.reset(); /* the end of one is not the end of the others' errors */
 	launch(r, 1, WARPS * warp,
 	       Calls<Coop>{{device.dc, nullptr}, buffer.window, connected(r, want, false), to});
 	CHECK(ncclCommGetAsyncError(r.comm, &error));

@@ -581,7 +581,10 @@ static void trafficClasses(const Rank &r)
 
 	EXPECT(trafficClassOf(r.comm, none) == -1 && trafficClassOf(r.comm, 42) == 42);
 	config.trafficClass = 255;
+	config.numRmaCtx = config.numRmaSig = 0;
+	config.size = offsetof(ncclConfig_t, numRmaCtx); /* of an older NCCL */
 	CHECK(ncclCommSplit(r.comm, 0, r.rank, &part, &config));
+	EXPECT(asked.trafficClass == 255); /* of puts by the host */
 	EXPECT(trafficClassOf(part, none) == 255 && trafficClassOf(part, 0) == 0);
 	CHECK(ncclCommSplit(part, 0, r.rank, &inner, nullptr));
 	EXPECT(trafficClassOf(inner, none) == 255);
@@ -606,7 +609,8 @@ static void requirementsOfZeros(const Rank &r)
 	want.ginSignalCount = 3;
 	want.ginForceEnable = true;
 	CHECK(ncclDevCommCreate(r.comm, &want, &dc));
-	EXPECT(dc.ginContextCount == 4 && dc.ginSignalCount >= 3 && dc.rank == r.rank);
+	EXPECT(dc.ginContextCount == 4 && dc.ginSignalCount >= 3 && dc.rank == r.rank &&
+	       asked.trafficClass == -1);
 	CHECK(ncclDevCommDestroy(r.comm, &dc));
 	EXPECT(!want.size && !want.magic);
 }

@@ -25,7 +25,7 @@ static int sumOf(int first, int count, int i)
 }
 
 /* The calls to compare: all write `count` elements to area `out` at `to`. */
-enum Call { sum, sumWindow, sumOp, copy, copyWindow, sumCopy, sumCopyWindow, local, CALLS };
+enum Call { sum, sumWindow, sumOp, copy, copyWindow, sumCopy, sumCopyWindow, toOne, local, CALLS };
 
 template <class T> struct Maximum {
 	GIN_FN T operator()(const T &a, const T &b) const { return a < b ? b : a; }
@@ -68,6 +68,8 @@ template <class T> struct Reduce : Kernel {
 		else if (call == sumCopyWindow)
 			ncclLsaReduceSumCopy<T, Coop, int, 8>(coop, w, in.offset, w, own.offset,
 							      count, dc);
+		else if (call == toOne)
+			ncclLsaReduceSumCopy(coop, in, lsa, own, ncclTeam_t{1, 0, 1}, count);
 		else
 			locals(coop, in.localPtr(), out.localPtr());
 	}
@@ -108,7 +110,7 @@ template <class T> static T expected(const Reduce<T> &k, int area, int i)
 		return static_cast<T>(area == 3 ? sumOf(first, n, at) : GUARD);
 	if (k.call == sumOp)
 		return static_cast<T>(area == 3 ? valueOf(first + n - 1, 0, at) : GUARD);
-	if (!isOwn)
+	if (!isOwn || (k.call == toOne && area != 4 + k.dc.lsaRank))
 		return static_cast<T>(GUARD);
 	const bool isCopy = k.call == copy || k.call == copyWindow;
 	return static_cast<T>(isCopy ? valueOf(first + area - 4, 0, at) : sumOf(first, n, at));
@@ -185,6 +187,19 @@ static void run(const Rank &r)
 #endif
 }
 
+/* Where packs of 16 bytes may begin: one pointer that lies otherwise rules them out. */
+static void alignment()
+{
+	typedef ginNcclAlignment<char, char *(*)(int), char *(*)(int)> Alignment;
+	alignas(16) static char bytes[32];
+	static int odd; /* the pointer, 0 to 3 */
+	const auto from = [](int i) -> char * { return bytes + 3 + (i == odd); };
+	const auto to = [](int i) -> char * { return bytes + 19 - 16 * i + (i + 2 == odd); };
+
+	for (odd = 0; odd < 5; odd++)
+		EXPECT(Alignment::head(from, 2, to, 2) == (odd < 4 ? Alignment::none : 13));
+}
+
 static int sixteen[16];
 static const ginNcclAt<int> none = {sixteen, 1};
 
@@ -248,6 +263,7 @@ static void multimem()
 
 int main(int argc, char **argv)
 {
+	alignment();
 	multimem();
 	return rigMain(argc, argv, "nccl sums and copies", run);
 }

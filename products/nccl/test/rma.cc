@@ -192,10 +192,12 @@ static void wrongArguments(const Rank &of)
 	Ring ring(of);
 	ncclComm_t c = ring.r.comm, made;
 	Buffer b(ring.r, 64);
-	ncclWaitSignalDesc_t w = {1, 0, 0, 0};
+	ncclWaitSignalDesc_t w = {1, 0, 0, 0}, last[2] = {w, {1, ring.r.nRanks, 0, 0}};
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	const ncclResult_t wrong = ncclInvalidArgument;
 	char own[8];
+	void *ended;
+	ncclWindow_t window;
 	const auto put = [&](const void *from, size_t count, int peer, ncclWindow_t to, size_t at) {
 		return ncclPutSignal(from, count, ncclInt8, peer, to, at, 0, 0, 0, c, nullptr);
 	};
@@ -205,6 +207,11 @@ static void wrongArguments(const Rank &of)
 	EXPECT_FAILS(put(own, 1, 0, b.window, 0), wrong, "the 1 bytes of the source are in no");
 	EXPECT_FAILS(put(static_cast<char *>(b.ptr) + 60, 5, 0, b.window, 0), wrong,
 		     "in no window");
+	CHECK(ncclMemAlloc(&ended, 64)); /* its window ends now, or with the next collective call */
+	CHECK(ncclCommWindowRegister(c, ended, 64, &window, 0));
+	CHECK(ncclCommWindowDeregister(c, window));
+	EXPECT_FAILS(put(ended, 1, 0, b.window, 0), wrong, "in no window");
+	CHECK(ncclMemFree(ended));
 	EXPECT_FAILS(put(b.ptr, 8, 0, b.window, 57), wrong, "are not within the 64 of rank 0");
 	EXPECT_FAILS(put(b.ptr, 1, 0, nullptr, 0), wrong, "window is not registered");
 	EXPECT_FAILS(ncclPutSignal(b.ptr, 1, ncclNumTypes, 0, b.window, 0, 0, 0, 0, c, nullptr),
@@ -216,6 +223,7 @@ static void wrongArguments(const Rank &of)
 	EXPECT_FAILS(ncclSignal(0, 0, 0, 0, nullptr, nullptr), wrong, "ncclSignal: comm is NULL");
 	EXPECT_FAILS(ncclWaitSignal(1, nullptr, c, nullptr), wrong, "signalDescs is NULL");
 	EXPECT_FAILS(ncclWaitSignal(-1, &w, c, nullptr), wrong, "nDesc is -1");
+	EXPECT_FAILS(ncclWaitSignal(2, last, c, nullptr), wrong, "ncclWaitSignal: peer is ");
 	w.opCnt = -1;
 	EXPECT_FAILS(ncclWaitSignal(1, &w, c, nullptr), wrong, "opCnt is -1");
 	EXPECT_FAILS(ncclSignal(0, 1, 0, 0, of.comm, nullptr), wrong, "must be 0 to 0");

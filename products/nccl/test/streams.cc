@@ -82,7 +82,7 @@ static void contexts()
 		EXPECT(gather.isRight(i));
 		CHECK(ncclDevCommDestroy(comm, &dc));
 		CHECK(ncclCommDestroy(comm));
-		EXPECT(fakeRetained() == 0);
+		EXPECT(fakeRetained() == 0 && fakeEvents() == 0);
 	}
 	EXPECT(fakeUnsafe() == 0);
 	cuStreamDestroy_v2(stream);
@@ -107,13 +107,14 @@ static void rootsRank(const ncclUniqueId &id, int rank)
 	cuStreamDestroy_v2(own);
 }
 
+/* The second stream is ready before the first one. */
 static void lateRank(const ncclUniqueId &id, int rank)
 {
 	ncclComm_t comm = newComm(id, rank, 2);
 	void *streams[2] = {newStream(), newStream()};
-	Gather first(comm, streams[0], 5), second(comm, streams[1], 6);
 
 	fakeGate(streams[0]);
+	Gather first(comm, streams[0], 5), second(comm, streams[1], 6);
 	Gather late(comm, streams[0], 7);
 	std::thread opener([] {
 		usleep(100000);

@@ -35,7 +35,7 @@ struct stream {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
-static int isOpen, isFaulty, retained, unsafe;
+static int isOpen, isFaulty, retained, events, unsafe;
 
 static _Thread_local int captureMode, depth;
 
@@ -250,6 +250,7 @@ int cuEventCreate(void **event, unsigned flags)
 {
 	(void)flags;
 	*event = calloc(1, sizeof(struct event));
+	__atomic_add_fetch(&events, 1, __ATOMIC_RELAXED);
 	return *event == NULL;
 }
 
@@ -272,6 +273,7 @@ int cuEventQuery(void *event)
 int cuEventDestroy_v2(void *event)
 {
 	free(event);
+	__atomic_sub_fetch(&events, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -335,6 +337,11 @@ void fakeFault(void)
 int fakeRetained(void)
 {
 	return changeRetained(0);
+}
+
+int fakeEvents(void)
+{
+	return __atomic_load_n(&events, __ATOMIC_RELAXED);
 }
 
 int fakeUnsafe(void)

@@ -37,6 +37,9 @@ void fakeFault(void);
 /* How often the primary context is retained now. */
 int fakeRetained(void);
 
+/* Events that are not destroyed. */
+int fakeEvents(void);
+
 /* Calls that break a capture of a stream, from threads whose capture mode is not relaxed. */
 int fakeUnsafe(void);
 
