@@ -129,8 +129,8 @@ static void refusals(const Rank &r, const Block &to, const Block &from)
 		   ginErrorInvalidArgument, "put: rank must be in [0, ");
 	if (peer < 0)
 		return;
-	SYMM_FAILS(ginSymmPut(to.peers, peer, room - 8, own, 16, 1000, nullptr),
-		   ginErrorInvalidArgument, "16 bytes at offset ");
+	SYMM_FAILS(ginSymmPut(to.peers, peer, room - 8, own, 9, 1000, nullptr),
+		   ginErrorInvalidArgument, "9 bytes at offset ");
 	SYMM_FAILS(ginSymmPut(to.peers, peer, 0, &local, 8, 1000, nullptr), ginErrorInvalidArgument,
 		   "the source is to be symmetric memory of the group");
 	SYMM_FAILS(ginSymmPut(to.peers, peer, 0, own + WORDS - 1, 16, 1000, nullptr),

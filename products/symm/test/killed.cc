@@ -80,7 +80,7 @@ static long long since(Clock::time_point began)
 
 static void inBarrier(const Rank &r)
 {
-	Block b(r, 4096);
+	Block b(r, 4096), newer(r, 64); /* the pads of both are released */
 
 	if (r.rank != 1)
 		SYMM_CHECK(ginSymmPutSignal(b.peers, 1, 21, 0, nullptr));
@@ -104,6 +104,7 @@ static void inBarrier(const Rank &r)
 	printf("rank %d: the call ended after %lld ms, other kernels after %lld ms\n", r.rank, own,
 	       since(began));
 	over(r, b, false);
+	newer.drop();
 }
 
 static void inRendezvous(const Rank &r)

@@ -14,7 +14,7 @@
 
 static int retained; /* its address is the context */
 static int syncs, capturing;
-static _Thread_local int depth, captureMode;
+static _Thread_local int depth, captureMode, refuses;
 
 #pragma GCC visibility push(default)
 
@@ -28,6 +28,11 @@ int fakeSyncs(void)
 void fakeCapture(int is)
 {
 	__atomic_store_n(&capturing, is, __ATOMIC_RELAXED);
+}
+
+void fakeRefuse(int is)
+{
+	refuses = is;
 }
 
 static int checked(void)
@@ -147,7 +152,7 @@ int cuMemsetD8Async(symmAddress dst, unsigned char value, size_t bytes, void *st
 {
 	(void)stream;
 	memset((void *)(uintptr_t)dst, value, bytes);
-	return checked();
+	return refuses ? 1 : checked();
 }
 
 int cuLibraryLoadData(void **out, const void *code, int *jitOptions, void **jitValues,

@@ -12,6 +12,7 @@ extern "C" {
 extern void (*fakeKernel)(const struct symmCall *call);
 int fakeSyncs(void);	  /* how often a call has waited for a stream or the device */
 void fakeCapture(int is); /* streams are being captured */
+void fakeRefuse(int is);  /* the driver clears no memory for this thread */
 
 #ifdef __cplusplus
 }

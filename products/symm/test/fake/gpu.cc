@@ -144,10 +144,30 @@ static void released(const Rank &r)
 	SYMM_CHECK(ginSymmFree(b.base));
 }
 
+/* The driver refuses to clear the last rank's pad: all ranks say whose pad it is, and go on. */
+static void padless(const Rank &r)
+{
+	const int last = r.nRanks - 1;
+	char words[64] = "the driver of this test refuses";
+	ginSymmPeers_t peers;
+	void *base;
+
+	SYMM_CHECK(ginSymmAlloc(0, 64, &base));
+	if (r.rank != last)
+		snprintf(words, sizeof(words), "rank %d could not make its pad: ", last);
+	fakeRefuse(r.rank == last);
+	SYMM_FAILS(ginSymmRendezvous(r.group, base, PAD_BYTES, &peers), ginErrorCuda, words);
+	fakeRefuse(0);
+	SYMM_CHECK(ginSymmRendezvous(r.group, base, PAD_BYTES, &peers));
+	ginSymmRelease(peers);
+	SYMM_CHECK(ginSymmFree(base));
+}
+
 static int run(const ginConfig_t *config)
 {
 	Rank r(config, 0);
 
+	padless(r);
 	calls(r);
 	capture(r);
 	devices(r);
