@@ -5,7 +5,8 @@
 A layer is a dispatch, a down-projection of 2048 to 7168 elements for each expert in Triton, and a combine. Serial: each
 after the other. Overlapped, as SGLang's single-batch overlap: the GEMM raises a word for each tile of its rows, and
 combine sends rows whose words are complete, on few SMs, while the GEMM runs. Times in us in a graph, of rank 0,
-medians; before they are taken, both ways must give equal sums. EXPERTS of all ranks: 16 by default.
+medians; "GEMM": alone, on all SMs and on those that combine leaves. Before they are taken, both ways must give equal
+sums. EXPERTS of all ranks: 16 by default.
 """
 
 import os
@@ -138,10 +139,14 @@ def main(rank, ranks, tokens, experts, port):
         layer.overlapped(sms)
         assert torch.equal(layer.out, expected), f"the overlapped layer with {sms} SMs gives other sums"
     serial = in_a_graph(layer.serial)
+    count = layer.dispatch()[0]
+    gemm = in_a_graph(lambda: layer.gemm(count, layer.sms, False))
     for sms in COMBINE_SMS:
         time = in_a_graph(lambda sms=sms: layer.overlapped(sms))
+        fewer = in_a_graph(lambda sms=sms: layer.gemm(count, layer.sms - sms, False))
         if rank == 0:
-            print(f"| {tokens} | {experts} | {sms} | {serial:.1f} | {time:.1f} | {time / serial:.2f} |", flush=True)
+            row = tokens, experts, sms, f"{gemm:.1f}", f"{fewer:.1f}", f"{serial:.1f}", f"{time:.1f}"
+            print("|", " | ".join(map(str, row)), f"| {time / serial:.2f} |", flush=True)
     layer.buffer.destroy()
     dist.destroy_process_group()
 
@@ -151,7 +156,8 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     ranks, experts = int(sys.argv[1]), int(sys.argv[3]) if len(sys.argv) > 3 else 16
     port = int(os.environ.get("PORT", 20000 + os.getpid() % 20000))
-    print("| tokens | experts | SMs of combine | serial | overlapped | ratio |\n" + "|---" * 6 + "|", flush=True)
+    print("| tokens | experts | SMs of combine | GEMM | GEMM | serial | overlapped | ratio |", flush=True)
+    print("|---" * 8 + "|", flush=True)
     for tokens in map(int, sys.argv[2].split(",")):
         mp.spawn(main, args=(ranks, tokens, experts, port), nprocs=ranks)
         port += 1

@@ -107,13 +107,13 @@ GIN_FN uint32_t epTeamOfFirst(uint32_t value)
 #endif
 }
 
-/* A word of scratch that several threads of the block add to. */
-GIN_FN void epScratchAdd(uint32_t *word, uint32_t value)
+/* A word of scratch that several threads of the block add to. Returns the old value. */
+GIN_FN uint32_t epScratchAdd(uint32_t *word, uint32_t value)
 {
 #if GIN_ON_GPU
-	atomicAdd(word, value);
+	return atomicAdd(word, value);
 #else
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+	return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 #endif
 }
 

@@ -11,6 +11,13 @@
 #include "reduce.cuh"
 #include "send.cuh"
 
+/*
+ * The most sources that a block lists in one look at rows that become ready. Host threads are few:
+ * with a shorter list tests reach its end.
+ */
+#define EP_READY_MOST 128u
+#define EP_READY_LIST (GIN_ON_GPU ? EP_READY_MOST : GIN_EP_MAX_TOPK)
+
 /* The number of the n-th set bit. */
 GIN_FN uint32_t epNthBit(uint32_t mask, uint32_t n)
 {
@@ -22,6 +29,12 @@ GIN_FN uint32_t epNthBit(uint32_t mask, uint32_t n)
 #else
 	return static_cast<uint32_t>(__builtin_ctz(mask));
 #endif
+}
+
+/* A word with the lowest n bits. */
+GIN_FN uint32_t epLowest(uint32_t n)
+{
+	return static_cast<uint32_t>((uint64_t{1} << n) - 1);
 }
 
 GIN_FN epAnswer epAnswerLoad(const epAnswer *src)
@@ -43,7 +56,17 @@ template <bool direct, uint32_t reduce, bool overlaps> class EpCombineSend : pub
 		bool loaded;
 	};
 
-	epSource *sources;  /* [2][GIN_EP_MAX_TOPK] */
+	/*
+	 * What the block has found ready in a look. A unit is a part, or with GIN_EP_REDUCE_RANK a
+	 * row with all its sources. The words of two looks alternate.
+	 */
+	struct Found {
+		ginPoll poll;		       /* of the looks since one that has found something */
+		uint32_t units[2], waiting[2]; /* threads whose rows lack parts */
+		uint32_t sources[EP_READY_MOST]; /* of each unit, with GIN_EP_REDUCE_RANK */
+	};
+
+	epSource *sources;  /* [2][GIN_EP_MAX_TOPK]; or [EP_READY_MOST]: see Found */
 	uint32_t *received; /* [ranks]: rows of each source */
 
 public:
@@ -51,7 +74,7 @@ public:
 	    : EpSend(a, shared, ginEpCallCombineSend, isPlain)
 	{
 		sources = reinterpret_cast<epSource *>(scratch);
-		openAt(reinterpret_cast<char *>(sources + 2 * GIN_EP_MAX_TOPK));
+		openAt(scratch + listedBytes());
 		received = rowsOut + ranks();
 	}
 
@@ -66,8 +89,7 @@ public:
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return 2 * GIN_EP_MAX_TOPK * sizeof(epSource) + openBytes(plan) +
-		       plan.nRanks * sizeof(uint32_t);
+		return listedBytes() + openBytes(plan) + plan.nRanks * sizeof(uint32_t);
 	}
 
 	/*
@@ -94,12 +116,18 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t s = thread(); s < ranks(); s += threads())
 			received[s] = epReceivedOf(plan, call.handle)[s];
+		if (overlaps && thread() == 0)
+			clearFound(0);
 		open<direct>();
 		if (!enter())
 			return false;
 		*sent = epoch;
 		if (alone)
 			advanceAlone();
+		if (overlaps && call.ready) {
+			sendAsReady();
+			return true;
+		}
 		ahead.loaded = first < answersTo(of);
 		uint32_t n = 0; /* rows sent: two successive rows share no sources */
 		eachRow([&](uint32_t s) { return answersTo(s); }, 0,
@@ -113,6 +141,18 @@ public:
 	}
 
 private:
+	static constexpr uint32_t mostListed = overlaps ? EP_READY_MOST : 2 * GIN_EP_MAX_TOPK;
+	static_assert(EP_READY_MOST >= 2 * GIN_EP_MAX_TOPK, "rows without words use the list, too");
+
+	GIN_FN static size_t listedBytes()
+	{
+		return mostListed * sizeof(epSource) + (overlaps ? sizeof(Found) : 0);
+	}
+
+	GIN_FN Found &found() const { return *reinterpret_cast<Found *>(sources + mostListed); }
+
+	GIN_FN void clearFound(uint32_t of) const { found().units[of] = found().waiting[of] = 0; }
+
 	/*
 	 * A source whose rows were lost in the dispatch gets no signal, so it finds this rank lost:
 	 * with a signal it would add the bytes of an earlier combine.
@@ -155,8 +195,6 @@ private:
 		findSources(s, slot, ahead, from);
 		const uint32_t n = ranked && row.kMask ? 1 : epBits(row.kMask);
 		sync();
-		if (overlaps && !allReady(from, n))
-			return;
 		sendParts(from, n);
 		if (thread() == 0 && (direct || epIsDirect(plan, s)))
 			rowsOut[s]++;
@@ -171,40 +209,176 @@ private:
 	GIN_FN void findSources(uint32_t s, uint32_t slot, const Ahead &ahead, epSource *from) const
 	{
 		const epAnswer *answers = answersOf(epRecordOf(plan, call.handle, s, slot));
-		const uint32_t rows = ranks() * plan.maxTokens, kMask = ahead.row.kMask;
 		GIN_NO_UNROLL
-		for (uint32_t i = thread(); i < epBits(kMask); i += threads()) {
-			const epAnswer answer =
-				GIN_ON_GPU ? ahead.answer : epAnswerLoad(answers + i);
-			const uint32_t k = epNthBit(kMask, i);
-			from[i] = {call.x.data + answer.row / rows * call.x.outer +
-					   answer.row % rows * call.x.inner,
-				   partOf(s, ahead.row, i, k), answer.weight};
+		for (uint32_t i = thread(); i < epBits(ahead.row.kMask); i += threads()) {
+			from[i] = sourceOf(s, ahead.row, i,
+					   GIN_ON_GPU ? ahead.answer : epAnswerLoad(answers + i));
 			if (call.layout == GIN_EP_RANK_MAJOR)
 				from[i].x = call.x.data + s * call.x.outer + slot * call.x.inner;
-			if (overlaps && call.ready &&
-			    !awaitRow(answer.row / rows, answer.row % rows))
-				from[i].x = nullptr;
 		}
 	}
 
-	/* Waits until row i of an expert is complete. False: this rank has failed meanwhile. */
-	GIN_FN bool awaitRow(uint32_t expert, uint32_t i) const
+	/* Answer i of a row, in the expert's rows of x. */
+	GIN_FN epSource sourceOf(uint32_t s, const epReceived &row, uint32_t i,
+				 const epAnswer &answer) const
 	{
-		const char *word = call.ready + expert * call.readyOuter +
-				   i / call.readyRows * call.readyInner;
-		return static_cast<int32_t>(epReadyLoad(word) - call.readyAt) >= 0 ||
-		       epAwaitReady<direct>(args, word, epoch);
+		const uint32_t rows = ranks() * plan.maxTokens;
+		return {call.x.data + answer.row / rows * call.x.outer +
+				answer.row % rows * call.x.inner,
+			partOf(s, row, i, epNthBit(row.kMask, i)), answer.weight};
 	}
 
-	/* A row with a part that never became ready is not sent, and its signal is not raised. */
-	GIN_FN bool allReady(const epSource *from, uint32_t n) const
+	/*
+	 * Sends rows in the order in which they become ready: the rows of a token are of several
+	 * experts, and a GEMM ends one expert after the other. A thread looks at the words of a
+	 * row, and the block sends what its threads have found.
+	 */
+	GIN_FN void sendAsReady() const
 	{
-		bool all = true;
+		const uint32_t end = mostRows([&](uint32_t s) { return answersTo(s); }) * ranks();
+		uint32_t look = 0;
 		GIN_NO_UNROLL
-		for (uint32_t i = 0; call.ready && i < n; i++)
-			all = all && from[i].x;
-		return all;
+		for (uint32_t i = ginBlockIndex(); i < end; i += threads() * ginGridSize())
+			if (!sendPass(i + thread() * ginGridSize(), &look))
+				return;
+	}
+
+	/*
+	 * A row for each thread of the block: row i is the calling thread's. False: this rank has
+	 * failed, and rows that lack parts are not signalled.
+	 */
+	GIN_FN bool sendPass(uint32_t i, uint32_t *looks) const
+	{
+		const uint32_t s = i % ranks(), slot = i / ranks();
+		bool open = slot < answersTo(s), goesOn = true;
+		const epReceived row = open ? rowOf(s, slot) : epReceived{};
+		uint32_t idle = 0, missing = epLowest(epBits(row.kMask));
+		while (goesOn) {
+			const uint32_t of = (*looks)++ % 2;
+			missing &= ~listReady(s, slot, row, missing, &found().units[of]);
+			const bool ends = open && !missing;
+			open = open && missing;
+			goesOn = GinCta{}.any(open);
+			idle = sendFound(of) ? 0 : idle + 1;
+			if (ends)
+				rowEnds(s, slot);
+			if (goesOn && idle &&
+			    !waits(open ? wordOf(s, slot, missing) : nullptr, of, idle == 1))
+				return false;
+		}
+		return true;
+	}
+
+	/* Lists the missing parts of a row that are ready. Returns a bit for each. */
+	GIN_FN uint32_t listReady(uint32_t s, uint32_t slot, const epReceived &row,
+				  uint32_t missing, uint32_t *units) const
+	{
+		const epAnswer *answers = answersOf(epRecordOf(plan, call.handle, s, slot));
+		uint32_t ready = readyOf(answers, missing), listed = 0;
+		if (reduce == GIN_EP_REDUCE_RANK && ready)
+			return ready == missing && listRow(s, row, answers, units) ? ready : 0;
+		GIN_NO_UNROLL
+		for (; ready; ready &= ready - 1) {
+			const uint32_t i = epNthBit(ready, 0), at = epScratchAdd(units, 1);
+			if (at >= EP_READY_LIST)
+				break; /* in a later look */
+			sources[at] = sourceOf(s, row, i, epAnswerLoad(answers + i));
+			listed |= 1u << i;
+		}
+		return listed;
+	}
+
+	/* Lists all sources of a row. False: in a later look. */
+	GIN_FN bool listRow(uint32_t s, const epReceived &row, const epAnswer *answers,
+			    uint32_t *units) const
+	{
+		const uint32_t n = epBits(row.kMask), unit = epScratchAdd(units, 1);
+		if (unit >= EP_READY_LIST / plan.topk)
+			return false;
+		GIN_NO_UNROLL
+		for (uint32_t i = 0; i < n; i++)
+			sources[unit * plan.topk + i] =
+				sourceOf(s, row, i, epAnswerLoad(answers + i));
+		found().sources[unit] = n;
+		return true;
+	}
+
+	/* The missing parts whose words say that they are ready. */
+	GIN_FN uint32_t readyOf(const epAnswer *answers, uint32_t missing) const
+	{
+		uint32_t ready = 0;
+		GIN_NO_UNROLL
+		for (; missing; missing &= missing - 1) {
+			const uint32_t i = epNthBit(missing, 0);
+			const char *word = wordOf(epAnswerLoad(answers + i).row);
+			/* An acquire holds up later loads: only of words that are complete. */
+			if (epIsReady(args, epWordLoad(reinterpret_cast<const uint32_t *>(word))) &&
+			    epIsReady(args, epReadyLoad(word)))
+				ready |= 1u << i;
+		}
+		return ready;
+	}
+
+	/* The word of a row of x. */
+	GIN_FN const char *wordOf(uint32_t row) const
+	{
+		const uint32_t rows = ranks() * plan.maxTokens;
+		return call.ready + row / rows * call.readyOuter +
+		       row % rows / call.readyRows * call.readyInner;
+	}
+
+	/* Of the first missing part. */
+	GIN_FN const char *wordOf(uint32_t s, uint32_t slot, uint32_t missing) const
+	{
+		const epAnswer *answers = answersOf(epRecordOf(plan, call.handle, s, slot));
+		return wordOf(epAnswerLoad(answers + epNthBit(missing, 0)).row);
+	}
+
+	/* Sends what a look has found, and returns the number of units. The block has synced. */
+	GIN_FN uint32_t sendFound(uint32_t of) const
+	{
+		const bool ranked = reduce == GIN_EP_REDUCE_RANK;
+		const uint32_t most = EP_READY_LIST / (ranked ? plan.topk : 1);
+		const uint32_t n = found().units[of] < most ? found().units[of] : most;
+		if (thread() == 0)
+			clearFound(1 - of);
+		GIN_NO_UNROLL
+		for (uint32_t p = thread(); n && p < call.hidden / 8; p += threads())
+			if (ranked)
+				sumUnits(n, p);
+			else
+				copyParts<direct ? 8 : 4>(sources, n, p);
+		sync();
+		return n;
+	}
+
+	GIN_FN void sumUnits(uint32_t n, uint32_t p) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t u = 0; u < n; u++) {
+			const epSource *from = sources + u * plan.topk;
+			epPieceStore(from->to + p * 16, sumOf(from, found().sources[u], p));
+		}
+	}
+
+	/* All parts of a row are sent. */
+	GIN_FN void rowEnds(uint32_t s, uint32_t slot) const
+	{
+		if (direct || epIsDirect(plan, s))
+			epScratchAdd(&rowsOut[s], 1);
+		else
+			stagedOne(s, slot);
+	}
+
+	/*
+	 * A look has found nothing; `word`: of a part that the thread's row lacks, or NULL. False:
+	 * this rank has failed. By all threads of the block.
+	 */
+	GIN_FN bool waits(const char *word, uint32_t of, bool begins) const
+	{
+		if (word && !epScratchAdd(&found().waiting[of], 1))
+			epAwaitReady<direct>(args, &found().poll, begins, word, epoch);
+		return !stopped();
 	}
 
 	/* Where part i of a row is written, the row of item k: at the peer, or staged. */
@@ -226,21 +400,22 @@ private:
 			if (reduce == GIN_EP_REDUCE_RANK)
 				epPieceStore(from[0].to + p * 16, sumOf(from, n, p));
 			else
-				copyParts(from, n, p);
+				copyParts<4>(from, n, p);
 	}
 
-	/* Piece p of n rows. Four loads are in flight. */
+	/* Piece p of n rows. `most` loads are in flight. */
+	template <uint32_t most>
 	GIN_FN static void copyParts(const epSource *from, uint32_t n, uint32_t p)
 	{
 		GIN_NO_UNROLL
-		for (uint32_t base = 0; base < n; base += 4) {
-			ginWord16 piece[4] = {};
+		for (uint32_t base = 0; base < n; base += most) {
+			ginWord16 piece[most] = {};
 			EP_UNROLL
-			for (uint32_t i = 0; i < 4; i++)
+			for (uint32_t i = 0; i < most; i++)
 				if (base + i < n)
 					piece[i] = epPieceLoad(from[base + i].x + p * 16);
 			EP_UNROLL
-			for (uint32_t i = 0; i < 4; i++)
+			for (uint32_t i = 0; i < most; i++)
 				if (base + i < n)
 					epPieceStore(from[base + i].to + p * 16, piece[i]);
 		}

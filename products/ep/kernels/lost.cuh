@@ -123,27 +123,27 @@ template <bool direct> GIN_FN_COLD void epStop(const epArgs &args, ginResult_t r
 		epGiveUp<direct>(args);
 }
 
-/*
- * One thread waits until the rows of a word are complete: see ginEpCombineArgs_t.ready. False: they
- * are not, and this rank has failed.
- */
-template <bool direct>
-GIN_FN_COLD bool epAwaitReady(const epArgs &args, const char *word, uint32_t epoch)
+/* Does a word say that its rows are complete? See ginEpCombineArgs_t.ready. */
+GIN_FN bool epIsReady(const epArgs &args, uint32_t word)
 {
-	const epPlan &plan = args.plan;
-	ginPoll poll = ginPollStart(args.dc, epFrom(args, plan.rank));
-	ginResult_t result = ginSuccess;
-	uint32_t seen;
-	while (seen = epReadyLoad(word), static_cast<int32_t>(seen - args.call.readyAt) < 0) {
-		if (epWordLoad(&plan.state->failed))
-			return false;
-		if ((result = ginPollStep(poll)) == ginSuccess)
-			continue;
-		epRecord(args, ginEpCallCombineSend, -1, result, epoch, args.call.readyAt, seen);
-		epStop<direct>(args, result);
-		return false;
-	}
-	return true;
+	return static_cast<int32_t>(word - args.call.readyAt) >= 0;
+}
+
+/*
+ * One pass of a wait for rows of x, by one thread; `word`: of rows that are not complete; `begins`:
+ * the first pass. At the end of the time limit, or after an abort, this rank has failed.
+ */
+template <bool direct> GIN_FN_COLD void epAwaitReady(const epArgs &args, ginPoll *poll, bool begins,
+						     const char *word, uint32_t epoch)
+{
+	if (begins)
+		*poll = ginPollStart(args.dc, epFrom(args, args.plan.rank));
+	const ginResult_t result = ginPollStep(*poll);
+	const uint32_t seen = epReadyLoad(word);
+	if (result == ginSuccess || epIsReady(args, seen))
+		return;
+	epRecord(args, ginEpCallCombineSend, -1, result, epoch, args.call.readyAt, seen);
+	epStop<direct>(args, result);
 }
 
 /*

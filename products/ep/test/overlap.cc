@@ -3,7 +3,8 @@
  * overlap.cc - a combine that runs while a GEMM writes its rows: ginEpCombineArgs_t.ready
  *
  * The GEMM is a thread that writes rows, in random order, and then raises their words; on a GPU
- * copies on another stream. PATIENCE=n: seconds that a combine waits for rows that never come.
+ * copies on another stream. PATIENCE=n: seconds that a combine waits for rows that never come, and
+ * that a GEMM waits for a combine.
  */
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,10 @@
 #include <thread>
 
 #include "rig.h"
+
+#ifndef __CUDACC__
+#include "products/ep/lib/ep.h" /* where parts arrive */
+#endif
 
 enum { AT = 3 }; /* the value of a word whose rows are complete */
 
@@ -36,6 +41,7 @@ class Gemm
 {
 	Batch &b;
 	Words &words;
+	const ginEp_t ep;
 	std::vector<uint16_t> rows;
 	const int32_t complete = AT;
 #ifdef __CUDACC__
@@ -63,6 +69,58 @@ class Gemm
 #endif
 	}
 
+#ifdef __CUDACC__
+	bool sees() const
+	{
+		return false;
+	}
+	void awaitParts(uint32_t)
+	{
+	}
+#else
+	/*
+	 * Does it see which parts have come, and does combine look at all rows together? It has two
+	 * blocks of four threads.
+	 */
+	bool sees() const
+	{
+		return !words.each && b.round.reduce == GIN_EP_REDUCE_NONE &&
+		       b.round.ranks * b.M <= 8 && ep->args.plan.allDirect;
+	}
+
+	/* Is the row of item (t, k) of this rank in one of the halves of its slab? */
+	bool hasCome(uint32_t t, uint32_t k, uint32_t expert) const
+	{
+		const epPlan &plan = ep->args.plan;
+		const std::vector<uint16_t> row = b.round.answerOf(expert, b.me, t);
+		bool come = false;
+		for (uint32_t half = 0; half < 2; half++) {
+			const size_t part = (half * plan.maxTokens + t) * plan.partsOfToken + k;
+			come = come || !memcmp(plan.own + plan.partsAt + part * plan.partBytes,
+					       row.data(), row.size() * 2);
+		}
+		return come;
+	}
+
+	/*
+	 * Goes on when own expert e's rows of this rank's tokens are back: a combine that waits for
+	 * rows of other experts first would never end.
+	 */
+	void awaitParts(uint32_t e)
+	{
+		const uint32_t expert = b.round.first[b.me] + e;
+		const auto end = std::chrono::steady_clock::now() +
+				 std::chrono::seconds(numberOr("PATIENCE", 20));
+		for (uint32_t t = 0; t < b.T; t++)
+			for (uint32_t k = 0; k < b.round.topk; k++)
+				while (b.round.expertsOf(b.me, t)[k] == expert &&
+				       !hasCome(t, k, expert)) {
+					EXPECT(std::chrono::steady_clock::now() < end);
+					std::this_thread::yield();
+				}
+	}
+#endif
+
 	void run()
 	{
 		std::vector<uint32_t> order(size_t{b.L} * words.count);
@@ -71,6 +129,8 @@ class Gemm
 		std::shuffle(order.begin(), order.end(), std::mt19937(b.round.seed));
 		for (uint32_t word : order) {
 			block(word);
+			if (sees())
+				awaitParts(word);
 			/* So that a combine that looks at a wrong word finds rows without data. */
 			std::this_thread::sleep_for(std::chrono::microseconds(300));
 		}
@@ -78,7 +138,8 @@ class Gemm
 
 public:
 	/* Takes the rows away. */
-	Gemm(Batch &of, Words &raising) : b(of), words(raising), rows(b.y.read<uint16_t>())
+	Gemm(Batch &of, Words &raising, ginEp_t with)
+	    : b(of), words(raising), ep(with), rows(b.y.read<uint16_t>())
 	{
 		b.y.poison();
 	}
@@ -112,6 +173,12 @@ static Round roundOf(Rank &r, uint64_t seed, uint32_t reduce)
 	return round;
 }
 
+/* So few rows that a combine looks at all of them together, each of most experts. */
+static Round fewRows(Rank &r, uint64_t seed)
+{
+	return evenRound(r, 7, 6, 160, 2, seed);
+}
+
 static ginEp_t epFor(Rank &r, const Round &round, uint64_t seconds)
 {
 	ginEpConfig_t config = GIN_EP_CONFIG_INIT;
@@ -127,17 +194,17 @@ static ginEp_t epFor(Rank &r, const Round &round, uint64_t seconds)
  * On a GPU the combine is launched first. On host threads the call returns when the combine has
  * ended, so the GEMM's thread starts first.
  */
-static void once(Rank &r, ginEp_t ep, uint64_t seed, uint32_t each, uint32_t reduce, bool hooks)
+static void once(Rank &r, ginEp_t ep, const Round &round, uint32_t each, bool hooks)
 {
 	meet(r); /* a rank allocates no memory while kernels of other ranks wait */
-	Batch b(r, roundOf(r, seed, reduce), handleBytes(ep));
+	Batch b(r, round, handleBytes(ep));
 	Words words(b, each);
 	meet(r);
 	EP_CHECK(b.runDispatch(ep, GIN_EP_BOTH));
 	finish(r, ep);
 	b.checkDispatch();
-	Gemm gemm(b, words);
-	b.combine.sms = seed % 2 ? 3 : 0;
+	Gemm gemm(b, words, ep);
+	b.combine.sms = round.seed % 2 ? 3 : 0;
 #ifndef __CUDACC__
 	gemm.start();
 #endif
@@ -159,7 +226,39 @@ static void late(Rank &r)
 	for (uint32_t each : {0, 1, 4, 1000})
 		for (uint32_t reduce : {GIN_EP_REDUCE_NONE, GIN_EP_REDUCE_RANK})
 			for (bool hooks : {false, true})
-				once(r, ep, seed++, each, reduce, hooks);
+				once(r, ep, roundOf(r, seed++, reduce), each, hooks);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* A GEMM that ends an expert after it has seen the rows of the one before. */
+static void inTurn(Rank &r)
+{
+	ginEp_t ep = epFor(r, fewRows(r, 0), 60);
+	for (uint64_t seed = 20; seed < 24; seed++)
+		once(r, ep, fewRows(r, seed), 0, seed % 2);
+	EP_CHECK(ginEpDestroy(ep));
+}
+
+/* All rows are ready at once, and more than one look at them takes. */
+static void many(Rank &r)
+{
+	Round round = evenRound(r, 40, 32, 160, 9, 30);
+	ginEp_t ep = epFor(r, round, 60);
+	for (uint32_t reduce : {GIN_EP_REDUCE_NONE, GIN_EP_REDUCE_RANK}) {
+		round.reduce = reduce;
+		meet(r);
+		Batch b(r, round, handleBytes(ep));
+		Words words(b, 4);
+		words.memory.write(std::vector<int32_t>(size_t{b.L} * words.count, AT));
+		meet(r);
+		EP_CHECK(b.runDispatch(ep, GIN_EP_BOTH));
+		finish(r, ep);
+		b.checkDispatch();
+		b.combine.sms = 1;
+		EP_CHECK(b.runCombine(ep, GIN_EP_BOTH));
+		finish(r, ep);
+		b.checkCombine();
+	}
 	EP_CHECK(ginEpDestroy(ep));
 }
 
@@ -219,6 +318,8 @@ static int run(const ginConfig_t *config)
 	Rank r;
 	rankOpen(r, config);
 	late(r);
+	inTurn(r);
+	many(r);
 	refused(r);
 	never(r);
 	if (r.rank == 0)
