@@ -2,11 +2,12 @@
 /*
  * ht.cu - times of high throughput, and of programs that move as many bytes on as many SMs
  *
- *	mpirun -n R ht [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS] [-g BLOCKS,...]
+ *	mpirun -n R ht [-e EXPERTS] [-h HIDDEN] [-k TOPK] [-n TOKENS] [-g BLOCKS,...] [-l 0]
  *	ht -r R ...	ranks are threads of this process, and may share a GPU
  *
  * A column is the mean over the calls of one graph, the median of 5 graph launches, the mean of the
- * ranks; its limit is measured next to it: limit_ht.cuh, the fastest of its shapes. `through`:
+ * ranks; its limit is measured next to it, but not with `-l 0`: limit_ht.cuh, the fastest of its
+ * shapes. `through`:
  * recvX, or x of combine, is memory of its own; `straight`: it is the pool. `wire`: GB/s that a
  * rank stores at others, or loads from them. `host`: from the call of layout to the counts.
  */
@@ -21,6 +22,7 @@ struct Options {
 	uint32_t experts = 256, hidden = 7168, topk = 8, tokens = 4096;
 	std::vector<int> blocks = {12, 20, 24};
 	int ranks = 0;
+	bool limits = true;
 };
 
 static Options options;
@@ -40,6 +42,8 @@ static Options parse(int argc, char **argv)
 			o.tokens = n;
 		else if (!strcmp(argv[i], "-r"))
 			o.ranks = n;
+		else if (!strcmp(argv[i], "-l"))
+			o.limits = n;
 		else if (!strcmp(argv[i], "-g")) {
 			o.blocks.clear();
 			for (char *at = strtok(argv[i + 1], ","); at; at = strtok(nullptr, ","))
@@ -197,7 +201,7 @@ struct HtLayer : Measured {
 		const uint32_t meta = ((f8 ? 4 + H / 128 * 4 : 4) + 15) / 16 * 16;
 		double us = 0;
 		/* Equal on all ranks: tables have the size of the tokens, which are equal. */
-		if (!limit.describe(shape, sums, row, meta, blocks))
+		if (!options.limits || !limit.describe(shape, sums, row, meta, blocks))
 			return 0;
 		limit.fill(sums, row);
 		GIN(ginCommAllgather(comm, nullptr, nullptr, 0));

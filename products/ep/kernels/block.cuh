@@ -88,6 +88,19 @@ GIN_FN uint32_t epTeamScan(uint32_t value)
 	return value;
 }
 
+/* How many threads of the team before the calling one say yes; *all: of the whole team. */
+GIN_FN uint32_t epTeamBefore(bool yes, uint32_t *all)
+{
+#if GIN_ON_GPU
+	const uint32_t votes = __ballot_sync(0xffffffffu, yes);
+	*all = static_cast<uint32_t>(__popc(votes));
+	return static_cast<uint32_t>(__popc(votes & ((1u << ginLane()) - 1)));
+#else
+	*all = yes ? 1 : 0;
+	return 0;
+#endif
+}
+
 GIN_FN bool epTeamAll(bool mine)
 {
 #if GIN_ON_GPU
@@ -133,6 +146,7 @@ public:
 	}
 
 	static constexpr uint32_t perSm = 2; /* blocks of an SM, at least */
+	static constexpr uint32_t mostThreads = 512;
 
 	/* Of a kernel that uses no scratch. */
 	GIN_FN static size_t scratchBytes(const epPlan &) { return 0; }

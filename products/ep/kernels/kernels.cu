@@ -16,7 +16,7 @@ extern __shared__ __align__(16) char epShared[];
 #define EP_ENTRY(name, function, ...)                                                              \
 	namespace gin_ep::name                                                                     \
 	{                                                                                          \
-	__global__ void __launch_bounds__(512, __VA_ARGS__::perSm)                                 \
+	__global__ void __launch_bounds__(__VA_ARGS__::mostThreads, __VA_ARGS__::perSm)            \
 		function(const __grid_constant__ epArgs args)                                      \
 	{                                                                                          \
 		epRun<__VA_ARGS__>(args, epShared);                                                \

@@ -141,9 +141,9 @@ GIN_FN size_t epHtDoneAt(const epHtPlan &ht, uint32_t source, uint32_t unit)
 	return ht.doneAt + (size_t{source} * ht.units + unit) * sizeof(uint64_t);
 }
 
-GIN_FN size_t epHtReadyAt(const epHtPlan &ht, uint32_t holder, uint32_t chunk)
+GIN_FN size_t epHtReadyAt(const epHtPlan &ht, uint32_t holder, uint32_t batch)
 {
-	return ht.readyAt + (size_t{holder} * ht.groups + chunk) * sizeof(uint64_t);
+	return ht.readyAt + (size_t{holder} * ht.batches + batch) * sizeof(uint64_t);
 }
 
 GIN_FN size_t epHtPulledAt(const epHtPlan &ht, uint32_t source)

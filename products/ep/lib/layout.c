@@ -148,11 +148,12 @@ static uint64_t htLayout(const ginEpConfig_t *config, struct epPlan *plan, uint6
 	ht->rowBytes = config->htRowBytes;
 	ht->metaBytes = (uint32_t)align(words * 4, 16);
 	ht->units = (ht->tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
+	ht->batches = (ht->tokens + EP_HT_BATCH - 1) / EP_HT_BATCH;
 	ht->groups = (ht->tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
 	ht->pageWords = 3 + plan->localExperts;
 	ht->placeAt = take(&end, 2 * 2 * R * 2 * 8);
 	ht->doneAt = take(&end, R * ht->units * 8);
-	ht->readyAt = take(&end, R * ht->groups * 8);
+	ht->readyAt = take(&end, R * ht->batches * 8);
 	ht->pulledAt = take(&end, R * 8);
 	plan->wordBytes = end - plan->wordsAt;
 	railLayout(plan, &end, ht);

@@ -10,9 +10,8 @@
  *	         to each rank, items of the reader's experts
  *	place    [dispatch, combine][half][peer][2]: first      the memory's owner
  *	         row in the peer's pool; EpHt::shape()
- *	done     [source][unit]: first slot of 32 tokens * 8    sources, dispatch
- *	         + rows of the unit
- *	ready    [holder][slot / 32]: rows are in the pool      holders, combine
+ *	done     [source][unit]: its first slot * 8 + its rows  sources, dispatch
+ *	ready    [holder][slot / 8]: rows are in the pool       holders, combine
  *	pulled   [source]: has read its rows                    sources, combine
  *	pool     [rows][row bytes], meta [rows][meta bytes]     sources, dispatch; owner, combine
  *
@@ -37,7 +36,8 @@
 #include "gin/core/abi.h"
 
 #define EP_HT_UNIT 4u	/* tokens of a done word */
-#define EP_HT_GROUP 32u /* tokens of an epHtPair, rows of a ready word */
+#define EP_HT_BATCH 8u	/* tokens that a receiver awaits together, rows of a ready word */
+#define EP_HT_GROUP 32u /* tokens of an epHtPair */
 
 #define EP_HT_LANES 16u /* contexts between domains, unless the configuration says how many */
 #define EP_HT_DEPTH 4u	/* slots of a ring */
@@ -51,7 +51,9 @@
 
 #define EP_HT_TICKETS 8u      /* entries of the host's page */
 #define EP_HT_TAG 0x47494e48u /* epHtHandle.tag */
-#define EP_HT_THREADS 512u    /* of a block on a GPU */
+#ifndef EP_HT_THREADS
+#define EP_HT_THREADS 512u /* of a block on a GPU */
+#endif
 
 /* The rows of a source begin at start[source] of the received rows. Words of all ranks follow. */
 struct epHtHandle {
@@ -74,7 +76,8 @@ struct epHtPlan {
 	uint32_t tokens;	      /* most of a rank */
 	uint32_t rows;		      /* of the pool */
 	uint32_t rowBytes, metaBytes; /* the most */
-	uint32_t units, groups;	      /* words of a source in done, of a holder in ready */
+	uint32_t units, batches;      /* words of a source in done, of a holder in ready */
+	uint32_t groups;	      /* of `tokens` */
 	uint64_t placeAt, doneAt, readyAt, pulledAt, poolAt, metaAt;
 	uint32_t *page; /* the host's: [EP_HT_TICKETS][pageWords]: ticket, n, most rows, experts */
 	uint32_t pageWords;

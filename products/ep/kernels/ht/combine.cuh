@@ -30,11 +30,9 @@ protected:
 		GIN_FN Row at(uint32_t i) const { return of.rows[i]; }
 		GIN_FN bool isOwn(const Row &row) const { return of.isOwn(row); }
 		GIN_FN void write(uint32_t t, uint32_t n) const { of.writeToken(t, n); }
+		GIN_FN bool hasStart() const { return call.bias[0].data || call.bias[1].data; }
 		GIN_FN epEight start(uint32_t t, uint32_t p) const { return of.biasOf(t, p); }
-		GIN_FN void put(uint32_t t, uint32_t p, ginWord16 word) const
-		{
-			epPieceStore(call.out.data + t * call.out.step + p * 16, word);
-		}
+		GIN_FN char *out(uint32_t t) const { return call.out.data + t * call.out.step; }
 		GIN_FN void putWeight(uint32_t t, uint32_t k, float weight) const
 		{
 			call.outWeights[size_t{t} * call.topk + k] = weight;
@@ -73,7 +71,7 @@ public:
 	}
 
 protected:
-	/* Rows of other ranks to the pool, 32 at a time. */
+	/* Rows of other ranks to the pool, a batch at a time. */
 	GIN_FN void stage(uint32_t n) const
 	{
 		const uint32_t *const of = epHtRowsOf(plan, handle);
@@ -82,19 +80,20 @@ protected:
 					       EP_HT_COPY_BYTES, EP_HT_PIECE, EP_HT_STAGES);
 		const uint32_t most = mostRows([&](uint32_t s) { return of[s]; });
 		GIN_NO_UNROLL
-		for (uint32_t i = first; i < (most + EP_HT_GROUP - 1) / EP_HT_GROUP * ranks();
-		     i += ginGridSize() * EP_HT_COPIERS) {
-			const uint32_t chunk = i / ranks(), s = i % ranks();
-			const uint32_t slot = chunk * EP_HT_GROUP;
+		for (uint32_t b = first; b < (most + EP_HT_BATCH - 1) / EP_HT_BATCH;
+		     b += ginGridSize() * EP_HT_COPIERS)
+			GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++) {
+			const uint32_t slot = b * EP_HT_BATCH;
 			if (nearOf(s) == plan.rank || slot >= of[s])
 				continue;
 			const uint32_t left = of[s] - slot;
 			stageRows(stages, epHtStartOf(plan, handle)[s] + slot,
-				  left < EP_HT_GROUP ? left : EP_HT_GROUP);
+				  left < EP_HT_BATCH ? left : EP_HT_BATCH);
 			epTeamSync();
 			ginFence<ginScopeSystem>();
 			if (epTeamFirst())
-				post(nearOf(s), epHtReadyAt(ht, indexAtNear(s), chunk), 0);
+				post(nearOf(s), epHtReadyAt(ht, indexAtNear(s), b), 0);
 		}
 	}
 
@@ -123,10 +122,10 @@ protected:
 	{
 		const uint32_t all = ginGridSize() * teams, first = ginBlockIndex() * teams + n;
 #if GIN_HAS_BULK
-		const uint32_t copies = EP_HT_COPIERS * EP_HT_COPY_BYTES;
+		const uint32_t copies = call.inPool ? 0 : EP_HT_COPIERS * EP_HT_COPY_BYTES;
 		const uint32_t bytes = (call.shared - stagesAt() - copies) / teams / 128 * 128;
 		char *const ring = scratch + stagesAt() + copies + n * bytes;
-		epStages stages = epStagesOpen(ring, bytes, EP_HT_SUM_STAGE, 32);
+		epStages stages = epStagesOpen(ring, bytes, epHtSumStage(call), 32);
 		if (stages.count) {
 			EpHtSums<Sums>({*this, call}, stages, ring, first, all).run();
 			return;
@@ -173,12 +172,13 @@ protected:
 		for (uint32_t first = 0; first < n; first += epTeamSize()) {
 			const uint32_t i = first + epTeamLane(), r = from + i;
 			const uint32_t slot = i < n ? slotAt(i) : EP_NONE;
-			const uint32_t has = slot != EP_NONE ? 1 : 0;
-			const uint32_t at = found + epTeamScan(has) - 1;
+			const bool has = slot != EP_NONE;
+			uint32_t all;
+			const uint32_t at = found + epTeamBefore(has, &all);
 			here = here && (!has || isReady(r, slot));
 			if (has)
 				rows[at] = rowAt(r, slot);
-			found += epTeamSum(has);
+			found += all;
 		}
 		epTeamSync();
 		*count = found;
@@ -190,7 +190,7 @@ protected:
 	{
 		uint32_t value;
 		return nearOf(r) == plan.rank ||
-		       await(nearOf(r), epHtReadyAt(ht, r, slot / EP_HT_GROUP), epoch + 1, &value);
+		       await(nearOf(r), epHtReadyAt(ht, r, slot / EP_HT_BATCH), epoch + 1, &value);
 	}
 
 	GIN_FN Row rowAt(uint32_t r, size_t slot) const

@@ -117,6 +117,7 @@ protected:
 
 public:
 	static constexpr uint32_t perSm = 1;
+	static constexpr uint32_t mostThreads = EP_HT_THREADS;
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{

@@ -17,7 +17,9 @@
 /* Teams of a block. Bulk copies need few threads. */
 #if GIN_HAS_BULK
 #define EP_HT_MOVERS 2u
+#ifndef EP_HT_COPIERS
 #define EP_HT_COPIERS 2u
+#endif
 #elif GIN_ON_GPU
 #define EP_HT_MOVERS 6u
 #define EP_HT_COPIERS 6u
@@ -28,13 +30,18 @@
 
 /* With bulk copies, movers of rows that are so short that gathering their meta takes longest. */
 #define EP_HT_SHORT_ROW 8192u
+#ifndef EP_HT_SHORT_MOVERS
 #define EP_HT_SHORT_MOVERS 4u
+#endif
 
 /* Movers, senders and forwarders of a kernel between domains, of each so many. */
 #define EP_HT_RAIL_MOVERS (GIN_ON_GPU && !GIN_HAS_BULK ? 2u : 1u)
 
-#define EP_HT_PIECE 7168u	/* most bytes of one load of a copier */
-#define EP_HT_COPY_BYTES 24576u /* shared memory of a copier */
+#define EP_HT_PIECE 7168u /* most bytes of one load of a copier */
+#ifndef EP_HT_COPY_STAGES
+#define EP_HT_COPY_STAGES 5u
+#endif
+#define EP_HT_COPY_BYTES (128u + EP_HT_COPY_STAGES * EP_HT_PIECE) /* shared memory of a copier */
 
 /* A contiguous copy, in pieces: see epMove(). */
 struct epHtRun {
@@ -59,6 +66,7 @@ struct epHtRun {
 	GIN_FN static const char *metaAt(uint32_t, uint32_t) { return nullptr; }
 	GIN_FN static uint32_t meta(uint32_t, uint32_t) { return 0; }
 	GIN_FN static void done(uint32_t) {}
+	static constexpr bool tells = false;
 
 	template <class F> GIN_FN void each(uint32_t i, F f) const
 	{
@@ -69,31 +77,38 @@ struct epHtRun {
 class EpHtDispatch : public EpHt
 {
 protected:
-	/* The tokens first, first + 1, ... of a mover: see epMove(). */
+	/* The tokens of a mover's units, first, first + step, ...: see epMove(). */
 	struct Tokens {
 		const EpHtDispatch &of;
-		uint32_t first;
-		mutable uint32_t told; /* tokens whose done words are written */
+		uint32_t first, step;
+		mutable uint32_t told; /* units whose done words are written */
 
-		GIN_FN const char *source(uint32_t i) const { return of.rowOf(first + i); }
+		static constexpr bool tells = true;
+
+		GIN_FN uint32_t token(uint32_t i) const
+		{
+			return (first + i / EP_HT_UNIT * step) * EP_HT_UNIT + i % EP_HT_UNIT;
+		}
+		GIN_FN const char *source(uint32_t i) const { return of.rowOf(token(i)); }
 		GIN_FN uint32_t bytes(uint32_t) const { return of.call.rowBytes; }
 		GIN_FN uint32_t metaWords() const { return of.metaWords(); }
 		GIN_FN uint32_t meta(uint32_t i, uint32_t w) const
 		{
-			return of.metaNumber(first + i, w);
+			return of.metaNumber(token(i), w);
 		}
 		GIN_FN const char *metaAt(uint32_t i, uint32_t w) const
 		{
-			return of.metaAt(first + i, w);
+			return of.metaAt(token(i), w);
 		}
 		template <class F> GIN_FN void each(uint32_t i, F f) const
 		{
-			of.eachPlace(first + i, f);
+			of.eachPlace(token(i), f);
 		}
 		GIN_FN void done(uint32_t end) const
 		{
-			of.tell(first + told, first + end);
-			told = end;
+			const uint32_t units = (end + EP_HT_UNIT - 1) / EP_HT_UNIT;
+			of.tell(first + told * step, step, units - told);
+			told = units;
 		}
 	};
 
@@ -110,14 +125,14 @@ public:
 		if (ginBlockIndex() == 0)
 			postPlaces();
 		if (awaitPlaces()) {
-			const uint32_t team = epTeam(), copiers = call.inPool ? 0 : EP_HT_COPIERS;
+			const uint32_t team = epTeam(), busy = movers() + copiers();
 			openOwn();
 			if (team < movers())
 				move(team);
-			else if (team < movers() + copiers)
-				copy(team - movers(), copiers);
+			else if (team < busy)
+				copy(team - movers());
 			else
-				unpack(team - movers() - copiers, epTeams() - movers() - copiers);
+				unpack(team - busy, epTeams() - busy);
 		}
 		if (isLastBlock() && thread() == 0)
 			epWordStore(&plan.state->epoch[0], epoch + 1);
@@ -132,6 +147,7 @@ protected:
 		return GIN_HAS_BULK && call.rowBytes <= EP_HT_SHORT_ROW ? EP_HT_SHORT_MOVERS
 									: EP_HT_MOVERS;
 	}
+	GIN_FN uint32_t copiers() const { return call.inPool ? 0 : EP_HT_COPIERS; }
 	GIN_FN uint32_t rings() const { return rail ? 3 * EP_HT_RAIL_MOVERS : movers(); }
 
 	/* Rows that this rank itself stores at this rank go straight to recvX. */
@@ -150,24 +166,28 @@ protected:
 
 	GIN_FN uint32_t moverBytes() const
 	{
-		const uint32_t copies = EP_HT_COPIERS * EP_HT_COPY_BYTES;
+		const uint32_t copies = copiers() * EP_HT_COPY_BYTES;
 		if (!GIN_HAS_BULK)
 			return 0;
 		return (call.shared - placesBytes() - copies) / rings() / 128 * 128;
 	}
 
-	/* Mover `n` of the block: the units of its share of this rank's tokens. */
+	/*
+	 * Mover `n` of the block: every all-th unit of this rank's tokens. All movers go through
+	 * the tokens side by side, and receivers behind them.
+	 */
 	GIN_FN void move(uint32_t n) const
 	{
-		const uint64_t units = (call.tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
-		const uint32_t of = ginBlockIndex() * movers() + n;
+		const uint32_t units = (call.tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
+		const uint32_t first = ginBlockIndex() * movers() + n;
 		const uint32_t all = ginGridSize() * movers();
-		const uint32_t first = static_cast<uint32_t>(units * of / all) * EP_HT_UNIT;
-		uint32_t end = static_cast<uint32_t>(units * (of + 1) / all) * EP_HT_UNIT;
-		end = end < call.tokens ? end : call.tokens;
 		epStages stages = stagesOf(n);
-		if (first < end)
-			epMove(stages, end - first, Tokens{*this, first, 0});
+		if (first >= units)
+			return;
+		const uint32_t mine = (units - first + all - 1) / all;
+		const uint32_t last = first + (mine - 1) * all;
+		const uint32_t lacks = last + 1 == units ? units * EP_HT_UNIT - call.tokens : 0;
+		epMove(stages, mine * EP_HT_UNIT - lacks, Tokens{*this, first, all, 0});
 	}
 
 	/* Ring `n`, for rows with their meta. */
@@ -229,15 +249,13 @@ protected:
 		}
 	}
 
-	/* Done words of the tokens first to end - 1, whose rows are there, to all direct peers. */
-	GIN_FN void tell(uint32_t first, uint32_t end) const
+	/* Done words of units first, first + step, ..., which are there, to all direct peers. */
+	GIN_FN void tell(uint32_t first, uint32_t step, uint32_t units) const
 	{
-		const uint32_t unit = first / EP_HT_UNIT;
-		const uint32_t units = (end + EP_HT_UNIT - 1) / EP_HT_UNIT - unit;
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
 		for (uint32_t i = epTeamLane(); i < units * peers(); i += epTeamSize()) {
-			const uint32_t r = firstPeer() + i / units, u = unit + i % units;
+			const uint32_t r = firstPeer() + i / units, u = first + i % units * step;
 			post(r, epHtDoneAt(ht, plan.rank, u), rowsOfUnit(u, r));
 		}
 	}
@@ -249,45 +267,45 @@ protected:
 	}
 
 	/*
-	 * The value of a done word, of the unit that begins with the group's token `bit`: the first
-	 * slot of the group * 8 + rows of the unit.
+	 * The value of a done word, of the unit that begins with the group's token `bit`: its first
+	 * slot * 8 + its rows.
 	 */
 	GIN_FN static uint32_t rowsIn(const epHtPair pair, uint32_t bit)
 	{
+		const uint32_t before = pair.bits & ((1u << bit) - 1);
 		const uint32_t mine = pair.bits >> bit & ((1u << EP_HT_UNIT) - 1);
-		return pair.before * 8 + epBits(mine);
+		return (pair.before + epBits(before)) * 8 + epBits(mine);
 	}
 
 	/*
-	 * Calls f(source, first slot, rows) when the rows of 32 tokens of a source are here, for
-	 * the share of team `n` of `teams` of each block. Shares are contiguous, as those of movers
-	 * are. By all threads of the team; ends if a rank is lost.
+	 * Calls f(source, first slot, rows) when the rows of a batch of tokens of a source are
+	 * here, for every batch of team `n` of `teams` of each block. `own`: also those that this
+	 * rank has stored itself. By all threads of the team; ends if a rank is lost.
 	 */
-	template <class F> GIN_FN void eachGroup(uint32_t n, uint32_t teams, F f) const
+	template <class F> GIN_FN void eachBatch(uint32_t n, uint32_t teams, bool own, F f) const
 	{
 		const uint32_t *const tokens = epHtTokensOf(handle);
-		const uint64_t most =
-			(mostRows([&](uint32_t s) { return tokens[s]; }) + EP_HT_GROUP - 1) /
-			EP_HT_GROUP * ranks();
-		const uint32_t of = ginBlockIndex() * teams + n, all = ginGridSize() * teams;
-		const uint32_t end = static_cast<uint32_t>(most * (of + 1) / all);
+		const uint32_t most = mostRows([&](uint32_t s) { return tokens[s]; });
+		const uint32_t batches = (most + EP_HT_BATCH - 1) / EP_HT_BATCH;
 		GIN_NO_UNROLL
-		for (uint32_t i = static_cast<uint32_t>(most * of / all); i < end; i++) {
-			const uint32_t g = i / ranks(), s = i % ranks();
+		for (uint32_t b = ginBlockIndex() * teams + n; b < batches;
+		     b += ginGridSize() * teams)
+			GIN_NO_UNROLL
+		for (uint32_t s = 0; s < ranks(); s++) {
 			uint32_t slot, rows;
-			if (g * EP_HT_GROUP >= tokens[s])
+			if (b * EP_HT_BATCH >= tokens[s] || (!own && nearOf(s) == plan.rank))
 				continue;
-			if (!awaitGroup(s, g, tokens[s], &slot, &rows))
+			if (!awaitBatch(s, b, tokens[s], &slot, &rows))
 				return;
 			f(s, slot, rows);
 		}
 	}
 
 	/* A thread for each unit. False: the source is lost. */
-	GIN_FN bool awaitGroup(uint32_t s, uint32_t g, uint32_t tokens, uint32_t *slot,
+	GIN_FN bool awaitBatch(uint32_t s, uint32_t b, uint32_t tokens, uint32_t *slot,
 			       uint32_t *rows) const
 	{
-		const uint32_t each = EP_HT_GROUP / EP_HT_UNIT, unit = g * each;
+		const uint32_t each = EP_HT_BATCH / EP_HT_UNIT, unit = b * each;
 		const uint32_t units = (tokens + EP_HT_UNIT - 1) / EP_HT_UNIT;
 		uint32_t sum = 0, first = 0, value;
 		bool here = true;
@@ -313,23 +331,22 @@ protected:
 		return size_t{epHtStartOf(plan, handle)[s]} + slot;
 	}
 
-	GIN_FN void copy(uint32_t n, uint32_t copiers) const
+	GIN_FN void copy(uint32_t n) const
 	{
 		char *const ring = scratch + placesBytes() + rings() * moverBytes();
 		epStages stages = epStagesOpen(ring + n * EP_HT_COPY_BYTES, EP_HT_COPY_BYTES,
 					       EP_HT_PIECE, EP_HT_STAGES);
-		eachGroup(n, copiers, [&](uint32_t s, uint32_t slot, uint32_t rows) {
+		eachBatch(n, copiers(), false, [&](uint32_t s, uint32_t slot, uint32_t rows) {
 			const size_t at = recvRow(s, slot) * call.rowBytes;
 			const epHtRun run{plan.own + ht.poolAt + at, call.recvX + at,
 					  size_t{rows} * call.rowBytes};
-			if (nearOf(s) != plan.rank)
-				epMove(stages, run.pieces(), run);
+			epMove(stages, run.pieces(), run);
 		});
 	}
 
 	GIN_FN void unpack(uint32_t n, uint32_t unpackers) const
 	{
-		eachGroup(n, unpackers, [&](uint32_t s, uint32_t slot, uint32_t rows) {
+		eachBatch(n, unpackers, true, [&](uint32_t s, uint32_t slot, uint32_t rows) {
 			const size_t row = recvRow(s, slot);
 			eachWord(row, rows, 1 + call.topk,
 				 [&](size_t at, uint32_t w) { unpackItem(at, w); });

@@ -9,6 +9,7 @@
  *	metaAt(i, w)		where word w of the meta is; NULL: it is the number meta(i, w)
  *	each(i, f)		calls f(row, meta) for each place of the item
  *	done(end)		the items below `end` are at their places; by the whole team
+ *	tells			is done() called before the end, too?
  *
  * With bulk copies one thread of a warp keeps a ring of stages in flight, each for a row and its
  * meta, which the warp gathers by copies of 4 bytes. Otherwise the team loads and stores.
@@ -21,14 +22,20 @@
 #include "../block.cuh"
 
 /* done() is called after so many items, and again at the end. */
-#define EP_HT_STEP 32u
+#ifndef EP_HT_STEP
+#define EP_HT_STEP 8u
+#endif
 
 /*
  * Measured on two H200: groups of stores that may still read their stage, groups that done() leaves
- * in flight, stages of a mover that saturate the link.
+ * in flight, the most stages of a team.
  */
+#ifndef EP_HT_READING
 #define EP_HT_READING 2
-#define EP_HT_FLYING 8
+#endif
+#ifndef EP_HT_FLYING
+#define EP_HT_FLYING 4
+#endif
 #define EP_HT_STAGES 6u
 
 /* A word that a gather has loaded, or a number. */
@@ -53,7 +60,7 @@ template <class Items> GIN_FN void epMoveByThreads(uint32_t n, const Items &item
 			for (uint32_t w = lane; w < items.metaWords(); w += lanes)
 				reinterpret_cast<uint32_t *>(meta)[w] = epMetaWord(items, i, w);
 		});
-		if ((i + 1) % EP_HT_STEP == 0 && i + 1 < n) {
+		if (Items::tells && (i + 1) % EP_HT_STEP == 0 && i + 1 < n) {
 			epTeamSync();
 			items.done(i + 1);
 		}
@@ -70,10 +77,7 @@ struct epStages {
 
 #if GIN_HAS_BULK
 
-/*
- * A ring of at most `most` stages in `bytes` of scratch, by all threads of the team. A barrier
- * counts the bulk load and the copies of each lane.
- */
+/* A ring of at most `most` stages in `bytes` of scratch, by all threads of the team. */
 GIN_FN epStages epStagesOpen(char *scratch, uint32_t bytes, uint32_t size, uint32_t most)
 {
 	epStages s = {ginBulkShared(scratch),
@@ -88,7 +92,7 @@ GIN_FN epStages epStagesOpen(char *scratch, uint32_t bytes, uint32_t size, uint3
 	if (s.count <= EP_HT_READING)
 		s.count = 0;
 	for (uint32_t i = ginLane(); i < s.count; i += 32)
-		ginBulkInit(s.barriers + 8 * i, 33);
+		ginBulkInit(s.barriers + 8 * i, 1);
 	ginBulkFence();
 	__syncwarp();
 	return s;
@@ -100,22 +104,20 @@ GIN_FN void epStageWord(uint32_t to, const char *from)
 	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-/* The lane arrives at a stage's barrier when its words are there. */
-GIN_FN void epStageArrive(uint32_t barrier)
+/*
+ * The stage's barrier expects one arrival more: that of this lane's words. By lanes, before the
+ * load itself arrives.
+ */
+GIN_FN void epStageExpectWords(uint32_t barrier)
 {
-	asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
-		     : "memory");
+	asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Loads item i into a stage: the row by one bulk copy, its meta by all lanes. */
+/* Loads item i into a stage: its meta by all lanes, the row by one bulk copy. */
 template <class Items>
 GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Items &items)
 {
 	const uint32_t to = s.base + stage * s.size, barrier = s.barriers + 8 * stage;
-	if (ginLane() == 0) {
-		ginBulkExpect(barrier, items.bytes(i));
-		ginBulkRead(to, items.source(i), items.bytes(i), barrier);
-	}
 	GIN_NO_UNROLL
 	for (uint32_t w = ginLane(); w < items.metaWords(); w += 32) {
 		const uint32_t word = to + items.bytes(i) + w * 4;
@@ -126,7 +128,14 @@ GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Ite
 			asm volatile("st.shared.u32 [%0], %1;" ::"r"(word), "r"(items.meta(i, w))
 				     : "memory");
 	}
-	epStageArrive(barrier);
+	if (items.metaWords()) {
+		epStageExpectWords(barrier);
+		__syncwarp();
+	}
+	if (ginLane() == 0) {
+		ginBulkExpect(barrier, items.bytes(i));
+		ginBulkRead(to, items.source(i), items.bytes(i), barrier);
+	}
 }
 
 /* The stage's row and meta to all places of item i: one group. By one thread. */
@@ -166,7 +175,8 @@ template <class Items> GIN_FN void epMoveInBulk(epStages &s, uint32_t n, const I
 			__syncwarp();
 			load();
 		}
-		if ((i + 1) % EP_HT_STEP == EP_HT_FLYING && i > EP_HT_STEP) {
+		if (Items::tells && i + 1 >= EP_HT_STEP + EP_HT_FLYING &&
+		    (i + 1 - EP_HT_FLYING) % EP_HT_STEP == 0) {
 			ginBulkHaveWritten<EP_HT_FLYING>();
 			ginBulkFence();
 			__syncwarp();

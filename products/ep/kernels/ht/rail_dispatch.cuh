@@ -42,6 +42,7 @@ class EpHtRailDispatch : public EpHtDispatch
 			f(meta + of.call.metaBytes, meta);
 		}
 		GIN_FN static void done(uint32_t) {}
+		static constexpr bool tells = false;
 	};
 
 	/* Rows of a chunk that has come. */
@@ -71,6 +72,7 @@ class EpHtRailDispatch : public EpHtDispatch
 			of.eachFinal(pairs, rank, epHtBitOf(bits, i), f);
 		}
 		GIN_FN static void done(uint32_t) {}
+		static constexpr bool tells = false;
 	};
 
 public:
@@ -98,7 +100,6 @@ private:
 	GIN_FN void act(uint32_t role, uint32_t n) const
 	{
 		const uint32_t first = 3 * EP_HT_RAIL_MOVERS, rest = epTeams() - first;
-		const uint32_t copiers = call.inPool ? 0 : EP_HT_COPIERS;
 		if (role == 0) {
 			move(n);
 		} else if (role == 1) {
@@ -107,9 +108,9 @@ private:
 			forwardGroups(n);
 		} else {
 			const uint32_t team = epTeam() - first;
-			const uint32_t busy = rest > copiers ? copiers : 0;
-			if (team < copiers)
-				copy(team, copiers);
+			const uint32_t busy = rest > copiers() ? copiers() : 0;
+			if (team < copiers())
+				copy(team);
 			if (team >= busy)
 				unpack(team - busy, rest - busy);
 		}

@@ -8,8 +8,9 @@
  *	find(t, &n)	lists the rows of token t when they are ready; false: a rank is lost
  *	at(i)		row i of the list: its bytes, `row`, and its weights
  *	isOwn(row)	are the weights this rank's? Others are in a pool, padded for bulk copies
- *	start(t, p)	what the sum of piece p of 16 bytes begins with
- *	put(t, p, word)	stores such a sum
+ *	hasStart()	do sums begin with something?
+ *	start(t, p)	with what the sum of piece p of 16 bytes begins
+ *	out(t)		where the sum of token t goes
  *	putWeight(t, k, weight)
  *	write(t, n)	the sums of token t, without bulk copies
  *
@@ -25,9 +26,16 @@
 
 #if GIN_HAS_BULK
 
+#ifndef EP_HT_SUM_PIECE
 #define EP_HT_SUM_PIECE 2048u
-#define EP_HT_SUM_STAGE (EP_HT_SUM_PIECE + 128u)      /* weights of GIN_EP_MAX_TOPK experts */
+#endif
 #define EP_HT_SUM_WORDS (EP_HT_SUM_PIECE / 16u / 32u) /* of a lane */
+
+/* Bytes of a stage: a piece, and the weights of GIN_EP_MAX_TOPK experts. */
+GIN_FN uint32_t epHtSumStage(const epHtCall &call)
+{
+	return EP_HT_SUM_PIECE + (call.topk ? 128u : 0);
+}
 
 template <class Rows> class EpHtSums
 {
@@ -56,26 +64,22 @@ public:
 	/* By all lanes of the warp. */
 	GIN_FN void run()
 	{
-		bool more = seek();
+		bool more = true, found = false;
 		GIN_NO_UNROLL
-		while (more || flying) {
+		do {
 			GIN_NO_UNROLL
 			while (more && flying < s.count) {
+				if (!found && !(more = seek()))
+					break;
 				load();
-				more = advance();
+				found = advance();
 			}
 			if (flying)
 				add();
-		}
+		} while (more || flying);
 	}
 
 private:
-	/* Of a stage. */
-	GIN_FN static ginWord16 word(const char *at)
-	{
-		return *reinterpret_cast<const ginWord16 *>(at);
-	}
-
 	GIN_FN static uint32_t pieceBytes(uint32_t rowBytes, uint32_t p)
 	{
 		const uint32_t left = rowBytes - p * EP_HT_SUM_PIECE;
@@ -98,6 +102,7 @@ private:
 		return false;
 	}
 
+	/* False: to the next token. */
 	GIN_FN bool advance()
 	{
 		if (++row < count)
@@ -107,7 +112,7 @@ private:
 			return true;
 		piece = 0;
 		t += step;
-		return seek();
+		return false;
 	}
 
 	GIN_FN void load()
@@ -115,19 +120,15 @@ private:
 		const auto from = rows.at(row);
 		const uint32_t barrier = s.barriers + 8 * into, to = s.base + into * s.size;
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, piece);
-		const bool weights = piece == 0 && rows.call.topk, own = rows.isOwn(from);
-		const bool far = weights && !own;
+		uint32_t more = 0;
+		if (piece == 0 && rows.call.topk)
+			more = loadWeights(from, to + EP_HT_SUM_PIECE, barrier);
 		if (ginLane() == 0) {
-			ginBulkExpect(barrier, bytes + (far ? rows.call.metaBytes : 0));
+			ginBulkExpect(barrier, bytes + more);
 			ginBulkRead(to, from.row + piece * EP_HT_SUM_PIECE, bytes, barrier);
-			if (far)
-				ginBulkRead(to + EP_HT_SUM_PIECE, from.weights, rows.call.metaBytes,
-					    barrier);
+			if (more)
+				ginBulkRead(to + EP_HT_SUM_PIECE, from.weights, more, barrier);
 		}
-		if (weights && own && ginLane() < rows.call.topk)
-			epStageWord(to + EP_HT_SUM_PIECE + ginLane() * 4,
-				    from.weights + ginLane() * 4);
-		epStageArrive(barrier);
 		if (ginLane() == into) {
 			heldToken = t;
 			heldPart = piece * 4 + (row == 0 ? 2 : 0) + (row + 1 == count ? 1 : 0);
@@ -136,48 +137,75 @@ private:
 		flying++;
 	}
 
-	/* The oldest load of the ring. */
+	/* Own weights, by lanes; those in a pool, of so many bytes, are left to a bulk load. */
+	template <class Row>
+	GIN_FN uint32_t loadWeights(const Row &from, uint32_t to, uint32_t barrier) const
+	{
+		if (!rows.isOwn(from))
+			return rows.call.metaBytes;
+		if (ginLane() < rows.call.topk) {
+			epStageWord(to + ginLane() * 4, from.weights + ginLane() * 4);
+			epStageExpectWords(barrier);
+		}
+		__syncwarp();
+		return 0;
+	}
+
+	/* The oldest load of the ring. A piece that is not full is added with what follows it. */
 	GIN_FN void add()
 	{
 		const uint32_t token = __shfl_sync(0xffffffffu, heldToken, s.at);
 		const uint32_t part = __shfl_sync(0xffffffffu, heldPart, s.at);
-		const uint32_t words = pieceBytes(rows.call.rowBytes, part / 4) / 16;
-		const uint32_t first = part / 4 * (EP_HT_SUM_PIECE / 16);
 		const char *const from = ring + s.at * s.size;
+		ginWord16 word[EP_HT_SUM_WORDS];
 		if (part & 2)
-			start(token, first, words);
+			start(token, part / 4);
 		ginBulkPass(s.barriers + 8 * s.at, s.phase);
 		EP_UNROLL
 		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
-			if (i * 32 + ginLane() < words)
-				sum[i].plus(word(from + (i * 32 + ginLane()) * 16));
+			word[i] = *reinterpret_cast<const ginWord16 *>(from + atWord(i));
+		EP_UNROLL
+		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
+			sum[i].plus(word[i]);
 		if (part < 4 && ginLane() < rows.call.topk)
 			weight = epPlus(weight, *reinterpret_cast<const float *>(
 							from + EP_HT_SUM_PIECE + ginLane() * 4));
 		if (part & 1)
-			put(token, first, words);
+			put(token, part / 4);
 		__syncwarp(); /* the stage has been read */
 		if (++s.at == s.count)
 			s.at = 0, s.phase ^= 1;
 		flying--;
 	}
 
-	GIN_FN void start(uint32_t token, uint32_t first, uint32_t words)
+	/* Word i of the lane, in a piece. */
+	GIN_FN static uint32_t atWord(uint32_t i) { return i * 512 + ginLane() * 16; }
+
+	GIN_FN void start(uint32_t token, uint32_t p)
 	{
+		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
+		const uint32_t first = p * (EP_HT_SUM_PIECE / 16);
 		EP_UNROLL
 		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
-			if (i * 32 + ginLane() < words)
-				sum[i] = rows.start(token, first + i * 32 + ginLane());
+			sum[i] = {};
 		weight = 0.0f;
+		if (!rows.hasStart())
+			return;
+		EP_UNROLL
+		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
+			if (atWord(i) < bytes)
+				sum[i] = rows.start(token, first + atWord(i) / 16);
 	}
 
-	GIN_FN void put(uint32_t token, uint32_t first, uint32_t words) const
+	GIN_FN void put(uint32_t token, uint32_t p) const
 	{
+		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
+		char *const to = rows.out(token) + p * EP_HT_SUM_PIECE;
 		EP_UNROLL
 		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
-			if (i * 32 + ginLane() < words)
-				rows.put(token, first + i * 32 + ginLane(), sum[i].rounded());
-		if (first == 0 && ginLane() < rows.call.topk)
+			if (atWord(i) < bytes)
+				epPieceStore(to + atWord(i), sum[i].rounded());
+		if (p == 0 && ginLane() < rows.call.topk)
 			rows.putWeight(token, ginLane(), weight);
 	}
 };
