@@ -2,6 +2,7 @@
 """HtEp: high throughput, thousands of tokens of a rank, on NumPy arrays or torch tensors."""
 
 import ctypes
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +32,14 @@ def _describe(args, comm, objects, **numbers):
 
 
 def _maker(comm, like):
-    if not _tensor.is_torch(like):
+    return _maker_of(comm.device, _tensor.is_torch(like))
+
+
+@functools.lru_cache(maxsize=None)
+def _maker_of(device, is_torch):
+    if not is_torch:
         return _tensor.NumpyMaker()
-    return _tensor.TorchMaker("cpu" if comm.device is None else f"cuda:{comm.device}")
+    return _tensor.TorchMaker("cpu" if device is None else f"cuda:{device}")
 
 
 def layout(comm, topk_idx, experts, stream=None):
@@ -136,7 +142,7 @@ class HtEp:
         items = (ctypes.c_uint32 * max(1, self.info.localExperts))()
         out = _abi.HtCounts(ctypes.sizeof(_abi.HtCounts), 0, 0, items)
         _abi.call("ginEpHtCounts", self.pointer, handle.ticket, int(timeout * 1e9), ctypes.byref(out))
-        return out.rows, out.mostRows, list(items)[: self.info.localExperts]
+        return out.rows, out.mostRows, items[: self.info.localExperts]
 
     @shown
     def dispatch(self, x, handle, rows, *, scales=None, topk_idx=None, topk_weights=None, sms=0, stream=None):

@@ -125,6 +125,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         self.enable_shrink = enable_shrink
         self._eps, self._masks = {}, {}
         self._ht_made, self._ht_lock = None, threading.Lock()
+        self._ht_last = self._ht_none = None
         self._comm_stream = None
         self._own = not isinstance(group, Communicator)
         self.communicator = self._connect(group, comm, device)

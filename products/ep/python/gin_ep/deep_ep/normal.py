@@ -39,7 +39,7 @@ class Normal:
         self, topk_idx, num_experts, previous_event=None, async_finish=False, allocate_on_comm_stream=False
     ):
         """(tokens of each rank, None, tokens of each expert, [tokens, ranks] bool, event). On this rank alone."""
-        with self._work(previous_event, async_finish, allocate_on_comm_stream) as work:
+        with self._work(previous_event, async_finish, allocate_on_comm_stream, is_local=True) as work:
             per_rank, per_expert, in_rank = ht.layout(self.communicator, topk_idx, num_experts, work.stream)
         return per_rank, None, per_expert, in_rank, work.event(topk_idx, per_rank, per_expert, in_rank)
 
@@ -120,7 +120,9 @@ class Normal:
         if cached:
             return recv_x, received.topk_idx, received.topk_weights, None, None, event
         found.rank_prefix._gin_ep_ht = found, room, experts
-        none = torch.empty((self.group_size, 0), dtype=torch.int32, device=self._device)
+        if self._ht_none is None:
+            self._ht_none = torch.empty((self.group_size, 0), dtype=torch.int32, device=self._device)
+        none = self._ht_none
         handle = found.rank_prefix, none, none, received.src_info, is_token_in_rank, none
         return recv_x, received.topk_idx, received.topk_weights, counts, handle, event
 
@@ -191,14 +193,25 @@ class Normal:
         torch.cuda.synchronize(self._device)
 
     @contextlib.contextmanager
-    def _work(self, previous_event, is_async, on_comm_stream):
-        """A call on the communication stream, after previous_event, or after the current stream if there is none."""
+    def _work(self, previous_event, is_async, on_comm_stream, is_local=False):
+        """A call on the communication stream, after previous_event, or after the current stream if there is none.
+
+        A call that neither waits for an event nor makes one runs on the current stream: the result is the same, and
+        the CPU spends no time on events. Calls run one after the other, on whatever streams, unless they are local.
+        """
         require(not on_comm_stream or (previous_event is not None and is_async),
                 "allocate_on_comm_stream needs previous_event and async_finish")  # fmt: skip
         if self._device.type != "cuda":
             yield _Work(None, None, is_async)
             return
-        current, comm = torch.cuda.current_stream(self._device), self.get_comm_stream()
+        current = torch.cuda.current_stream(self._device)
+        if previous_event is None and not is_async and not torch.cuda.is_current_stream_capturing():
+            self._follow(current, is_local)
+            yield _Work(current, current, False)
+            return
+        comm = self.get_comm_stream()
+        if not torch.cuda.is_current_stream_capturing():
+            self._follow(comm, is_local)
         before = previous_event.event if previous_event is not None else None
         if before is not None and before.event is not None:
             comm.wait_event(before.event)
@@ -208,6 +221,14 @@ class Normal:
             yield _Work(comm, current, is_async)
         if not is_async:
             current.wait_stream(comm)
+
+    def _follow(self, stream, is_local):
+        """The stream waits for the call before, if that is on another one."""
+        if is_local:
+            return
+        last, self._ht_last = self._ht_last, stream
+        if last is not None and last != stream:
+            stream.wait_stream(last)
 
 
 class _Work:
