@@ -331,7 +331,9 @@ typedef struct ginPeerStats {
 /*
  * ginCommGetPeerStats - statistics of the posts to one rank
  *
- * As ginCommGetStats(). For a direct peer the numbers are those of copies by copy engines.
+ * As ginCommGetStats(). For a direct peer the numbers are those of copies by copy engines, unless
+ * kernels are compiled with -DGIN_TRACE: these count what they send to direct peers, and their
+ * bytes on route gdaki.
  */
 ginResult_t ginCommGetPeerStats(ginComm_t comm, const ginDevComm *devComm, int peer,
 				ginPeerStats_t *info);

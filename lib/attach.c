@@ -134,7 +134,7 @@ static void writePeers(ginComm_t comm, const struct devComm *dc, FILE *out)
 {
 	for (int r = 0; r < comm->nRanks; r++) {
 		ginPeerStats_t s = GIN_PEER_STATS_INIT;
-		if (!queuesAny(&dc->queues) || devCommPeerStats(comm, dc, r, &s) != ginSuccess)
+		if (devCommPeerStats(comm, dc, r, &s) != ginSuccess)
 			return;
 		if (!s.posted)
 			continue;

@@ -35,7 +35,8 @@ enum {
 	/*
 	 * The clocks at one moment: BEGIN the kernel's, END CLOCK_MONOTONIC, VALUE CLOCK_REALTIME.
 	 * When the device communicator is made, and when it is destroyed. Flag GIN_TRACE_GUESS: the
-	 * kernel's clock is not known, and BEGIN is CLOCK_REALTIME.
+	 * kernel's clock is not known, and BEGIN is CLOCK_REALTIME. BYTES: one of so many calls is
+	 * recorded.
 	 */
 	GIN_TRACE_CLOCK = GIN_TRACE_HOST,
 	GIN_TRACE_LOST, /* BYTES: records that found no room, so far */

@@ -356,7 +356,7 @@ private:
 	GIN_FN ginResult_t traced(uint32_t flags, Coop coop, Call call) const
 	{
 		ginTraceRing *const trace = this->dc.trace;
-		const bool first = trace && coop.thread_rank() == 0;
+		const bool first = coop.thread_rank() == 0;
 		const uint64_t epoch = first ? this->next() : 0; /* the call changes it */
 		return ginTraceCall(
 			trace, coop,

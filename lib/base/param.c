@@ -183,6 +183,13 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			.meaning = "a file for records of the calls of kernels that are compiled "
 				   "with -DGIN_TRACE; %h, %r, %p and %% as in GIN_LOG_FILE; see "
 				   "gin_trace(1)"},
+	[paramTraceEvery] = {.name = "GIN_TRACE_EVERY",
+			     .isNumber = 1,
+			     .least = 1,
+			     .most = 1u << 30,
+			     .preset = "1",
+			     .meaning = "one of so many calls of a device communicator is "
+					"recorded; rounded up to a power of two"},
 	[paramTraceRecords] = {.name = "GIN_TRACE_RECORDS",
 			       .isNumber = 1,
 			       .least = 16,

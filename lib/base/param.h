@@ -43,6 +43,7 @@ enum param {
 	paramSocketIfname,
 	paramTimeout,
 	paramTrace,
+	paramTraceEvery,
 	paramTraceRecords,
 	paramTransport,
 	paramUarMap,

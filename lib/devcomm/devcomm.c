@@ -396,7 +396,8 @@ void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct p
 	memory->heap += plan->memory[planWindow].heap + lostBytes(plan->nRanks);
 	plan->regions[planCreate] += plan->regions[planWindow];
 	*(byCpu ? &memory->pinned : &memory->device) += wordBytes(want, (int)writer);
-	memory->device += sizeof(ginDevComm) + localBytesOf(byCpu, want) + peersBytes(plan->nRanks);
+	memory->device += sizeof(ginDevComm) + localBytesOf(byCpu, want) +
+			  peersBytes(plan->nRanks) + traceRingBytes(plan->nRanks);
 	planAdd(plan, (struct planExchange){planCreate, 1, sizeof(struct devCommShape), 0});
 	sharePlan(plan, planCreate);
 	planAdd(plan, (struct planExchange){planCreate, 1, 0, 0});

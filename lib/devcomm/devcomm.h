@@ -97,7 +97,10 @@ ginResult_t devCommStreamCalls(ginComm_t comm, const struct streamCalls **out);
 /* The calls of the plug-in's kernels; NULL: there are none, or no GPU. */
 const struct streamCalls *streamCallsFind(const struct ginComm *comm);
 
-/* With GIN_LOG=stats, logs each context used. The caller has entered the device's scope. */
+/*
+ * With GIN_LOG=stats, logs each context used, and what traced kernels have sent to direct peers.
+ * The caller has entered the device's scope.
+ */
 void devCommLogStats(ginComm_t comm, const struct devComm *dc);
 
 #endif

@@ -225,6 +225,34 @@ ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t 
 	return infoGive(&stats, sizeof(stats), "GIN_STATS_INIT", info);
 }
 
+/*
+ * Kernels with -DGIN_TRACE count posts to direct peers, copies by copy engines among them, and
+ * bytes on route gdaki. The caller has entered the device's scope.
+ */
+static ginResult_t addTraced(ginComm_t comm, const struct devComm *dc, int peer,
+			     ginPeerStats_t *stats)
+{
+	struct ginTraceCount count;
+	int isDirect = stats->route == ginRouteDirect;
+	ginResult_t result = ginErrorUnsupported;
+
+	if (stats->route != ginRouteProxy)
+		result = traceCount(comm, dc, peer, &count);
+	if (result == ginErrorUnsupported)
+		stats->counted &= isDirect ? 0 : ~0u;
+	if (result != ginSuccess)
+		return result == ginErrorUnsupported ? ginSuccess : result;
+	stats->counted = GIN_COUNTED_POSTS | GIN_COUNTED_BYTES;
+	stats->putBytes = count.putBytes;
+	stats->getBytes = count.getBytes;
+	if (!isDirect)
+		return ginSuccess;
+	stats->posted = count.posted;
+	stats->failed = count.failed;
+	stats->completed = count.posted - count.failed;
+	return ginSuccess;
+}
+
 ginResult_t devCommPeerStats(ginComm_t comm, const struct devComm *dc, int peer,
 			     ginPeerStats_t *stats)
 {
@@ -236,11 +264,11 @@ ginResult_t devCommPeerStats(ginComm_t comm, const struct devComm *dc, int peer,
 	ginResult_t result = deviceEnter(&comm->device, &scope);
 	if (result != ginSuccess)
 		return result;
-	result = queuesPeerStats(comm, &dc->queues, peer, stats);
-	deviceLeave(&comm->device, &scope);
 	stats->route = comm->routes[peer];
-	if (stats->route == ginRouteDirect)
-		stats->counted = 0;
+	result = queuesPeerStats(comm, &dc->queues, peer, stats);
+	if (result == ginSuccess)
+		result = addTraced(comm, dc, peer, stats);
+	deviceLeave(&comm->device, &scope);
 	return result;
 }
 
@@ -281,13 +309,31 @@ static void logContext(const struct devComm *dc, uint32_t context, const ginStat
 		 (double)s->takenToVisible.most / 1e3);
 }
 
+/* Direct peers: the contexts have the other ones. */
+static void logPeer(ginComm_t comm, const struct devComm *dc, int peer)
+{
+	ginPeerStats_t s = GIN_PEER_STATS_INIT;
+
+	s.route = comm->routes[peer];
+	if (s.route != ginRouteDirect || addTraced(comm, dc, peer, &s) != ginSuccess || !s.posted)
+		return;
+	logWrite(logStats,
+		 "device communicator %llu, to rank %d by direct: %llu posted, %llu failed; %llu "
+		 "bytes put, %llu got",
+		 (unsigned long long)dc->device.id, peer, (unsigned long long)s.posted,
+		 (unsigned long long)s.failed, (unsigned long long)s.putBytes,
+		 (unsigned long long)s.getBytes);
+}
+
 void devCommLogStats(ginComm_t comm, const struct devComm *dc)
 {
-	if (!queuesAny(&dc->queues) || !logWants(logStats))
+	if (!logWants(logStats))
 		return;
-	for (uint32_t c = 0; c < dc->device.contexts; c++) {
+	for (uint32_t c = 0; queuesAny(&dc->queues) && c < dc->device.contexts; c++) {
 		ginStats_t stats = GIN_STATS_INIT;
 		if (queuesStats(comm, &dc->queues, c, &stats) == ginSuccess && stats.posted)
 			logContext(dc, c, &stats);
 	}
+	for (int r = 0; r < comm->nRanks; r++)
+		logPeer(comm, dc, r);
 }

@@ -190,6 +190,7 @@ static void writeClock(ginComm_t comm, struct devComm *dc)
 		{[GIN_TRACE_BEGIN] = kernel,
 		 [GIN_TRACE_END] = host,
 		 [GIN_TRACE_WHAT] = GIN_TRACE_CLOCK | flags << 24,
+		 [GIN_TRACE_BYTES] = 1ull << dc->trace.ring.logEvery,
 		 [GIN_TRACE_VALUE] = realNow() - (clockNow() - host)}};
 	writePart(comm, dc, &record, 1);
 }
@@ -204,26 +205,21 @@ static int openFile(ginComm_t comm)
 	return fileAboveStandard(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 }
 
-static uint64_t logDepth(void)
+/* The next power of two, at least 2^log. */
+static uint64_t logOf(enum param number, uint64_t log)
 {
-	uint64_t log = 4;
-
-	while (1ull << log < paramNumber(paramTraceRecords))
+	while (1ull << log < paramNumber(number))
 		log++;
 	return log;
 }
 
-static ginResult_t makeRing(ginComm_t comm, struct devComm *dc)
+static ginResult_t makeRecords(ginComm_t comm, struct trace *t)
 {
-	struct trace *t = &dc->trace;
-	uint64_t log = logDepth();
-	void *ring = NULL;
+	uint64_t log = logOf(paramTraceRecords, 4);
 	ginResult_t result =
 		pinnedAlloc(&comm->device, LINE + (sizeof(struct ginTraceRecord) << log),
 			    comm->device.numaNode, &t->pinned);
 
-	if (result == ginSuccess)
-		result = poolAlloc(&comm->pool, sizeof(t->ring), &ring);
 	if (result != ginSuccess)
 		return result;
 	t->taken = t->pinned;
@@ -231,25 +227,81 @@ static ginResult_t makeRing(ginComm_t comm, struct devComm *dc)
 	t->ring = (struct ginTraceRing){.records = t->taken + LINE / sizeof(uint64_t),
 					.taken = t->taken,
 					.lostSeen = t->lostSeen,
-					.logDepth = log};
-	dc->device.trace = ring;
-	return deviceWrite(&comm->device, ring, &t->ring, sizeof(t->ring));
+					.logDepth = log,
+					.logEvery = logOf(paramTraceEvery, 0)};
+	return ginSuccess;
+}
+
+size_t traceRingBytes(int nRanks)
+{
+	return sizeof(struct ginTraceRing) + (size_t)nRanks * sizeof(struct ginTraceCount);
+}
+
+/* The counts of the peers follow the ring. */
+static ginResult_t makeRing(ginComm_t comm, struct devComm *dc)
+{
+	void *at = NULL;
+	ginResult_t result = poolAlloc(&comm->pool, traceRingBytes(comm->nRanks), &at);
+
+	if (result != ginSuccess)
+		return result;
+	dc->device.trace = at;
+	dc->trace.ring.peers = (struct ginTraceCount *)(dc->device.trace + 1);
+	result = deviceWrite(&comm->device, at, NULL, traceRingBytes(comm->nRanks));
+	return result == ginSuccess
+		       ? deviceWrite(&comm->device, at, &dc->trace.ring, sizeof(dc->trace.ring))
+		       : result;
+}
+
+/* A file that cannot be opened is warned of, and there is no trace. */
+static ginResult_t openRecords(ginComm_t comm, struct trace *t)
+{
+	if (!*paramText(paramTrace))
+		return ginSuccess;
+	t->fd = openFile(comm);
+	if (t->fd >= 0)
+		return makeRecords(comm, t);
+	logWrite(logWarn, "there is no trace: GIN_TRACE=%s cannot be opened: %m",
+		 paramText(paramTrace));
+	return ginSuccess;
 }
 
 ginResult_t traceOpen(ginComm_t comm, struct devComm *dc)
 {
-	if (!*paramText(paramTrace))
-		return ginSuccess;
-	dc->trace.fd = openFile(comm);
-	if (dc->trace.fd < 0) {
-		logWrite(logWarn, "there is no trace: GIN_TRACE=%s cannot be opened: %m",
-			 paramText(paramTrace));
-		return ginSuccess;
-	}
-	ginResult_t result = makeRing(comm, dc);
+	ginResult_t result = openRecords(comm, &dc->trace);
+
 	if (result == ginSuccess)
+		result = makeRing(comm, dc);
+	if (result == ginSuccess && dc->trace.pinned)
 		writeClock(comm, dc);
 	return result;
+}
+
+/* Of words that kernels change: in one copy from a GPU, else word by word. */
+static ginResult_t readWords(ginComm_t comm, uint64_t *out, const void *from, size_t words)
+{
+	const uint64_t *word = from;
+
+	if (comm->device.cuda)
+		return deviceRead(&comm->device, out, from, words * sizeof(*out));
+	for (size_t i = 0; i < words; i++)
+		out[i] = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
+	return ginSuccess;
+}
+
+ginResult_t traceCount(ginComm_t comm, const struct devComm *dc, int peer,
+		       struct ginTraceCount *count)
+{
+	const struct ginTraceRing *ring = dc->device.trace;
+	uint64_t counts = 0, word[sizeof(*count) / sizeof(uint64_t)] = {0};
+	ginResult_t result = readWords(comm, &counts, &ring->counts, 1);
+
+	if (result == ginSuccess && counts)
+		result = readWords(comm, word, dc->trace.ring.peers + peer, sizeof(word) / 8);
+	if (result != ginSuccess || !counts)
+		return result != ginSuccess ? result : ginErrorUnsupported;
+	memcpy(count, word, sizeof(*count));
+	return ginSuccess;
 }
 
 void traceClose(ginComm_t comm, struct devComm *dc)
@@ -266,7 +318,7 @@ void traceClose(ginComm_t comm, struct devComm *dc)
 				 (unsigned long long)dc->device.id, (unsigned long long)t->lost,
 				 1ull << t->ring.logDepth);
 	}
-	poolFree(&comm->pool, dc->device.trace, sizeof(t->ring));
+	poolFree(&comm->pool, dc->device.trace, traceRingBytes(comm->nRanks));
 	if (!t->isKept)
 		pinnedFree(&comm->device, t->pinned);
 	if (t->fd > 0)

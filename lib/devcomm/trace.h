@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trace.h - GIN_TRACE: the ring in which kernels record their calls, and the file */
+/* trace.h - GIN_TRACE: what traced kernels count, the ring of their records, and the file */
 #ifndef GIN_LIB_TRACE_H
 #define GIN_LIB_TRACE_H
 
@@ -19,10 +19,20 @@ struct trace {
 };
 
 /*
- * With GIN_TRACE, makes the ring, for device.trace, and opens the file. A file that cannot be
- * opened is warned of, and there is no trace. The caller has entered the device's scope.
+ * Makes device.trace; with GIN_TRACE, opens the file and makes the records. The caller has entered
+ * the device's scope.
  */
 ginResult_t traceOpen(ginComm_t comm, struct devComm *dc);
+
+/* GPU memory that traceOpen() takes. */
+size_t traceRingBytes(int nRanks);
+
+/*
+ * What traced kernels have posted to a peer; ginErrorUnsupported: no traced kernel has made a call.
+ * The caller has entered the device's scope.
+ */
+ginResult_t traceCount(ginComm_t comm, const struct devComm *dc, int peer,
+		       struct ginTraceCount *count);
 
 /* Takes what is in the ring into the file. Never waits for a kernel. */
 void traceDrain(ginComm_t comm, struct devComm *dc);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // unit_trace - kernels with -DGIN_TRACE: each call is one record in the file of GIN_TRACE, or is
-// counted where the ring is full; a wait in progress is in the file, too.
+// counted where the ring is full; a wait in progress is in the file, too. Without GIN_TRACE calls
+// are counted by peer.
 //	unit_trace           compares the file with the calls that it has made
 //	unit_trace --slow    for test/tools/gin_trace: rank 1 of 3 is late, then all wait in a ring
 #define GIN_TRACE
@@ -232,12 +233,98 @@ static int runSlow(const ginConfig_t *config)
 	return 0;
 }
 
+static void expectCounts(ginComm_t comm, const ginDevComm &dc, int peer, uint64_t posted,
+			 uint64_t failed, uint64_t put, uint64_t got)
+{
+	ginPeerStats_t s = GIN_PEER_STATS_INIT;
+
+	EXPECT_SUCCESS(ginCommGetPeerStats(comm, &dc, peer, &s));
+	EXPECT_EQUAL(s.route, ginRouteDirect);
+	EXPECT_EQUAL(s.counted, GIN_COUNTED_POSTS | GIN_COUNTED_BYTES);
+	EXPECT_EQUAL(s.posted, posted);
+	EXPECT_EQUAL(s.failed, failed);
+	EXPECT_EQUAL(s.completed, posted - failed);
+	EXPECT_EQUAL(s.putBytes, put);
+	EXPECT_EQUAL(s.getBytes, got);
+}
+
+static void makeCalls(ginComm_t comm, ginDevComm &dc, ginWindow_t window, int own)
+{
+	ginPeerStats_t s = GIN_PEER_STATS_INIT;
+	Gin gin(dc, 0);
+	const int other = 1 - own;
+
+	EXPECT_SUCCESS(ginCommGetPeerStats(comm, &dc, other, &s));
+	EXPECT_EQUAL(s.counted, 0);
+	EXPECT_SUCCESS(gin.waitSignal(0, 0)); // shows that kernels count
+	expectCounts(comm, dc, other, 0, 0, 0, 0);
+	for (int i = 0; i < 3; i++)
+		EXPECT_SUCCESS(gin.put(other, window, 0, window, BYTES, BYTES));
+	EXPECT_SUCCESS(gin.putValue(other, window, 0, uint32_t{1}, GinSignalInc{0}));
+	EXPECT_SUCCESS(gin.get(own, window, 0, window, BYTES, BYTES));
+	EXPECT_SUCCESS(gin.atomicFetchAdd(own, window, 0, uint64_t{1}));
+	EXPECT_SUCCESS(gin.signal(own, GinSignalInc{1}));
+	expectCounts(comm, dc, other, 4, 0, 3 * BYTES + 4, 0);
+	expectCounts(comm, dc, own, 3, 0, 0, BYTES);
+}
+
+static void failCall(ginComm_t comm, ginWindow_t window, int other)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	uint8_t unconnected[RANKS] = {};
+	ginDevComm dc;
+
+	unconnected[other] = 1;
+	want.unconnected = unconnected;
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	EXPECT_RESULT(Gin(dc, 0).put(other, window, 0, window, BYTES, BYTES), ginErrorPeer);
+	expectCounts(comm, dc, other, 1, 1, 0, 0);
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+}
+
+static int runCounts(const ginConfig_t *config)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginComm_t comm;
+	ginDevComm dc;
+	ginWindow_t window;
+	void *memory;
+
+	want.signals = 2;
+	EXPECT_SUCCESS(ginCommInit(config, &comm));
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	EXPECT_SUCCESS(ginMemAlloc(comm, 2 * BYTES, &memory));
+	EXPECT_SUCCESS(ginWindowRegister(comm, memory, 2 * BYTES, 0, &window));
+	makeCalls(comm, dc, window, config->rank);
+	failCall(comm, window, 1 - config->rank);
+	EXPECT_SUCCESS(ginCommAllgather(comm, nullptr, nullptr, 0));
+	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
+	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
+	EXPECT_SUCCESS(ginMemFree(comm, memory));
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return 0;
+}
+
+static void countInChild()
+{
+	int status = -1;
+	const pid_t child = fork();
+
+	if (!child) {
+		const int *result = ranksStart(RANKS, 1, runCounts);
+		_exit(result[0] || result[1]);
+	}
+	EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+	EXPECT_EQUAL(status, 0);
+}
+
 int main(int argc, char **argv)
 {
 	char name[] = "/tmp/unit_trace.XXXXXX", records[16];
 	const bool slow = argc == 2 && !strcmp(argv[1], "--slow");
 
 	if (!slow) {
+		countInChild();
 		int fd = mkstemp(name);
 		EXPECT(fd >= 0 && !close(fd));
 		path = name;

@@ -19,7 +19,8 @@ struct source {
 		int64_t kernel, monotonic, real;
 	} first, last;
 	int clocks;
-	uint64_t lost; /* records that found no room */
+	uint64_t every; /* GIN_TRACE_EVERY; 0: as 1 */
+	uint64_t lost;	/* records that found no room */
 };
 
 struct event {
@@ -50,6 +51,7 @@ struct trace {
 	int nEvents;
 	struct host *hosts;
 	int nHosts;
+	int isSampled; /* calls are left out: nobody knows what has ended a wait */
 };
 
 /* Appends a file. 0, or -1 after a message. */

@@ -167,7 +167,7 @@ int traceMatch(struct trace *t, int sure)
 
 	for (int i = 0; i < t->nEvents && !result; i++) {
 		t->events[i].cause = -1;
-		result = addUses(&u, t, i);
+		result = t->isSampled ? 0 : addUses(&u, t, i);
 	}
 	struct use **signals = calloc((size_t)u.count + 1, sizeof(*signals));
 	if (u.count)

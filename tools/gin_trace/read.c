@@ -83,6 +83,13 @@ static struct event eventOf(int source, const uint64_t w[GIN_TRACE_WORDS])
 	};
 }
 
+/* Of GIN_TRACE_EVERY. */
+static void addSampling(struct trace *t, struct source *s, uint64_t every)
+{
+	s->every = every;
+	t->isSampled |= every > 1;
+}
+
 static void addClock(struct trace *t, struct source *s, const uint64_t w[GIN_TRACE_WORDS])
 {
 	const struct clockPair pair = {timeOf(w[GIN_TRACE_BEGIN]), timeOf(w[GIN_TRACE_END]),
@@ -91,6 +98,7 @@ static void addClock(struct trace *t, struct source *s, const uint64_t w[GIN_TRA
 	if (!s->clocks++)
 		s->first = pair;
 	s->last = pair;
+	addSampling(t, s, w[GIN_TRACE_BYTES]);
 	t->hosts[s->host].real = pair.real - pair.monotonic;
 }
 

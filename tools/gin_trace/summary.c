@@ -161,6 +161,17 @@ static int printSlowest(const struct rows *rows, uint64_t communicator, int nRan
 	return failed ? -1 : 0;
 }
 
+static void printSampled(const struct trace *t, uint64_t communicator)
+{
+	for (int s = 0; s < t->nSources; s++) {
+		const struct source *one = &t->sources[s];
+		if (one->communicator == communicator && one->every > 1)
+			printf("rank %u, device communicator %u: the trace has 1 of %" PRIu64
+			       " calls (GIN_TRACE_EVERY)\n",
+			       one->rank, one->devComm, one->every);
+	}
+}
+
 static void printLost(const struct trace *t, uint64_t communicator)
 {
 	for (int s = 0; s < t->nSources; s++) {
@@ -205,6 +216,7 @@ int traceSummary(const struct trace *t)
 		if (!isNew(t, s))
 			continue;
 		printf("communicator %016" PRIx64 ", %u ranks\n", one->communicator, one->nRanks);
+		printSampled(t, one->communicator);
 		printData(&rows, one->communicator);
 		printWaits(&rows, one->communicator);
 		failed = printSlowest(&rows, one->communicator, (int)one->nRanks);

@@ -32,7 +32,7 @@ typedef signed long int64_t;
 #include <stdint.h>
 #endif
 
-#define GIN_DEVICE_ABI 17u
+#define GIN_DEVICE_ABI 18u
 
 /* Ranks below this have their signals in ginDevComm.directSignals. */
 #define GIN_DIRECT_SIGNALS 16u
@@ -316,18 +316,30 @@ enum {
 	GIN_TRACE_AWAITS = 8 /* a barrier's wait */
 };
 
+/* What kernels with -DGIN_TRACE have posted to a peer: calls, and bytes of those that succeeded. */
+struct ginTraceCount {
+	uint64_t posted;
+	uint64_t failed;
+	uint64_t putBytes;
+	uint64_t getBytes;
+};
+
 /*
- * Where kernels with -DGIN_TRACE write records of their calls. This struct is in GPU memory. A
- * record that finds no room is counted, and dropped.
+ * Where kernels with -DGIN_TRACE count their calls, and write records of them. This struct is in
+ * GPU memory. A record that finds no room is counted, and dropped.
  */
 struct ginTraceRing {
-	uint64_t *records;     /* [depth][GIN_TRACE_WORDS], host-pinned */
+	uint64_t *records; /* [depth][GIN_TRACE_WORDS], host-pinned; NULL: GIN_TRACE is not set */
 	const uint64_t *taken; /* host-pinned: records before it have left the ring */
 	uint64_t *lostSeen;    /* host-pinned: a copy of `lost` for the host */
 	uint64_t logDepth;
 	uint64_t producer;	 /* the number of the next record */
 	uint64_t lost;		 /* records that were dropped */
 	struct ginMirror shadow; /* of *taken; refreshed when the ring looks full */
+	uint64_t calls;		 /* that were made, of which every 2^logEvery-th is recorded */
+	uint64_t logEvery;
+	uint64_t counts;	     /* 1: kernels count their calls */
+	struct ginTraceCount *peers; /* [nRanks], GPU memory */
 };
 
 /* Device calls, as ginErrorRecord.call names them. */
@@ -471,7 +483,7 @@ typedef struct ginDevComm {
 	const struct ginDevComm *self;
 	struct ginWaitRecord *waits; /* [GIN_WAITS], host-pinned */
 	uint32_t *waitClaims;	     /* [GIN_WAITS], GPU memory: the last question answered there */
-	struct ginTraceRing *trace;  /* GPU memory; NULL: GIN_TRACE is not set */
+	struct ginTraceRing *trace;  /* GPU memory */
 } ginDevComm;
 
 #ifdef __cplusplus

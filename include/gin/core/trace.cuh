@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace.cuh - a record of a call, in the ring of a device communicator
+ * trace.cuh - counts a call, and writes a record of it into the ring of a device communicator
  *
  * Called by traced.cuh, in kernels with -DGIN_TRACE. lib/devcomm/trace.c empties the ring. A thread
  * takes a number only when it has seen room for it, so that no number is left without a record; a
@@ -84,36 +84,69 @@ GIN_FN void ginTracePut(const struct ginTraceRing *ring, uint64_t number, uint64
 		      ginThreadIndex() | static_cast<uint64_t>(ginBlockIndex()) << 31 | phase);
 }
 
+/* Which of the numbers below `number` are recorded: that many. */
+GIN_FN uint64_t ginTraceSampled(const struct ginTraceRing *ring, uint64_t number)
+{
+	return (number + (1ull << ring->logEvery) - 1) >> ring->logEvery;
+}
+
+/* Counts a call that sends or gets. A GPU waits for none of these words. */
+GIN_FN void ginTraceAdd(struct ginTraceRing *ring, uint64_t what, uint64_t whom, uint64_t bytes)
+{
+	const uint32_t call = what & 0xff, result = what >> 8 & 0xff, route = what >> 16 & 0xff;
+	struct ginTraceCount *count = ring->peers + (whom & GIN_TRACE_NONE);
+
+	if (GIN_ON_GPU || !ginLocalLoad(&ring->counts))
+		ginLocalMax(&ring->counts, 1);
+	if (route == ginRouteNone || call == ginCallPacketsReceive)
+		return;
+	ginTicketAdd(&count->posted, 1);
+	if (result)
+		ginTicketAdd(&count->failed, 1);
+	else if (bytes && call != ginCallAtomic)
+		ginTicketAdd(call == ginCallGet ? &count->getBytes : &count->putBytes, bytes);
+}
+
 /* Not inlined: a kernel has many calls, and the function takes many registers. */
 GIN_FN_CALLED void ginTraceWrite(struct ginTraceRing *ring, uint64_t begin, uint64_t what,
 				 uint64_t whom, uint64_t bytes, uint64_t value, uint64_t where)
 {
 	const uint64_t end = ginNow();
+
+	ginTraceAdd(ring, what, whom, bytes);
+	if (!ring->records)
+		return;
 	const struct ginTogether all = ginTogetherFor(reinterpret_cast<uintptr_t>(ring), false);
-	uint64_t first = 0, got = 0;
+	uint64_t call = 0, first = 0, got = 0;
 
 	if (all.rank == 0) {
-		got = ginTraceReserve(ring, all.count, &first);
-		ginTraceLose(ring, all.count - got);
+		call = ginTicketAdd(&ring->calls, all.count);
+		const uint64_t count =
+			ginTraceSampled(ring, call + all.count) - ginTraceSampled(ring, call);
+		got = count ? ginTraceReserve(ring, count, &first) : 0;
+		ginTraceLose(ring, count - got);
 	}
 	got = ginFromLeader(all, got);
+	call = ginFromLeader(all, call);
 	first = ginFromLeader(all, first);
-	if (all.rank < got)
-		ginTracePut(ring, first + all.rank, begin, end, {what, whom, bytes, value, where});
+	const uint64_t before =
+		ginTraceSampled(ring, call + all.rank) - ginTraceSampled(ring, call);
+	if (!((call + all.rank) & ((1ull << ring->logEvery) - 1)) && before < got)
+		ginTracePut(ring, first + before, begin, end, {what, whom, bytes, value, where});
 }
 
 /*
- * Makes a call; the first thread of the coop writes its record. `trace`: ginDevComm.trace. what():
- * the call, as a ginTraced.
+ * Makes a call; the first thread of the coop counts it, and writes its record. `trace`:
+ * ginDevComm.trace. what(): the call, as a ginTraced.
  */
 template <class Coop, class What, class Call>
 GIN_FN ginResult_t ginTraceCall(struct ginTraceRing *trace, Coop coop, What what, Call call)
 {
-	const uint64_t begin = trace ? ginNow() : 0;
+	const uint64_t begin = trace->records ? ginNow() : 0;
 	const ginResult_t result = call();
 
 	/* A call that -DGIN_DEVICE_CHECKS refuses has no peer and no window. */
-	if (trace && coop.thread_rank() == 0 && result != ginErrorInvalidArgument) {
+	if (coop.thread_rank() == 0 && result != ginErrorInvalidArgument) {
 		const struct ginTraced t = what();
 		ginTraceWrite(trace, begin, t.what | static_cast<uint64_t>(result) << 8, t.whom,
 			      t.bytes, t.value, t.where);
