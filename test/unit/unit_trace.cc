@@ -2,8 +2,6 @@
 // unit_trace - kernels with -DGIN_TRACE: each call is one record in the file of GIN_TRACE, or is
 // counted where the ring is full; a wait in progress is in the file, too. Without GIN_TRACE calls
 // are counted by peer.
-//	unit_trace           compares the file with the calls that it has made
-//	unit_trace --slow    for test/tools/gin_trace: rank 1 of 3 is late, then all wait in a ring
 #define GIN_TRACE
 #include <gin_device.cuh>
 #include <gin/trace.h>
@@ -13,16 +11,7 @@
 #include "expect.h"
 #include "ranks.h"
 
-enum {
-	RANKS = 2,
-	SLOW_RANKS = 3,
-	MOST = 16,
-	BYTES = 24,
-	CALLS = 20000,
-	THREADS = 3,
-	ROUNDS = 3,
-	TRIES = 600
-};
+enum { RANKS = 2, MOST = 16, BYTES = 24, CALLS = 20000, THREADS = 3, TRIES = 600 };
 static_assert(CALLS > 4 * MOST, "many laps of the ring");
 
 static const char *path;
@@ -200,39 +189,6 @@ static int run(const ginConfig_t *config)
 	return 0;
 }
 
-static ginResult_t awaitRight(const ginDevComm &dc, const Gin &gin)
-{
-	ginOptions options = ginTimeout(100000000);
-
-	options.from = {(dc.rank + 1) % dc.nRanks, 1, 1};
-	return gin.waitSignal(1, 1, {}, options);
-}
-
-// In a ring a delay of one rank passes through all.
-static int runSlow(const ginConfig_t *config)
-{
-	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
-	ginComm_t comm;
-	ginDevComm dc;
-
-	want.signals = 2;
-	EXPECT_SUCCESS(ginCommInit(config, &comm));
-	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
-	Gin gin(dc, 0);
-	for (uint64_t round = 1; round <= ROUNDS; round++) {
-		if (config->rank == 1)
-			usleep(400000);
-		EXPECT_SUCCESS(gin.signal((config->rank + 1) % SLOW_RANKS, GinSignalInc{0}));
-		EXPECT_SUCCESS(gin.waitSignal(0, round));
-	}
-	EXPECT_SUCCESS(GinBarrier(dc, ginTeamWorld(dc), 0).sync());
-	EXPECT_RESULT(awaitRight(dc, gin), ginErrorTimeout);
-	EXPECT_SUCCESS(ginCommAllgather(comm, nullptr, nullptr, 0));
-	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
-	EXPECT_SUCCESS(ginCommDestroy(comm));
-	return 0;
-}
-
 static void expectCounts(ginComm_t comm, const ginDevComm &dc, int peer, uint64_t posted,
 			 uint64_t failed, uint64_t put, uint64_t got)
 {
@@ -318,24 +274,20 @@ static void countInChild()
 	EXPECT_EQUAL(status, 0);
 }
 
-int main(int argc, char **argv)
+int main()
 {
 	char name[] = "/tmp/unit_trace.XXXXXX", records[16];
-	const bool slow = argc == 2 && !strcmp(argv[1], "--slow");
 
-	if (!slow) {
-		countInChild();
-		int fd = mkstemp(name);
-		EXPECT(fd >= 0 && !close(fd));
-		path = name;
-		snprintf(records, sizeof(records), "%d", MOST);
-		setenv("GIN_TRACE", name, 1);
-		setenv("GIN_TRACE_RECORDS", records, 1);
-	}
-	const int *result = slow ? ranksStart(SLOW_RANKS, 1, runSlow) : ranksStart(RANKS, 1, run);
-	for (int r = 0; r < (slow ? SLOW_RANKS : RANKS); r++)
+	countInChild();
+	int fd = mkstemp(name);
+	EXPECT(fd >= 0 && !close(fd));
+	path = name;
+	snprintf(records, sizeof(records), "%d", MOST);
+	setenv("GIN_TRACE", name, 1);
+	setenv("GIN_TRACE_RECORDS", records, 1);
+	const int *result = ranksStart(RANKS, 1, run);
+	for (int r = 0; r < RANKS; r++)
 		EXPECT_EQUAL(result[r], 0);
-	if (!slow)
-		unlink(name);
+	unlink(name);
 	return 0;
 }
