@@ -14,10 +14,7 @@
 #include "context.cuh"
 #include "gdaki/barrier.cuh"
 
-/*
- * Index and context of a barrier in one word, which saves a register. The checks need a word that
- * holds any numbers.
- */
+/* Index and context of a barrier in one word. The checks need a word that holds any numbers. */
 template <bool checks> struct ginBarrierWord {
 	using type = uint32_t;
 	static constexpr uint32_t contextShift = 16;
@@ -41,9 +38,9 @@ template <> struct ginBarrierWord<true> {
  * team is on another route.
  *
  * alwaysFlat: all ranks of the team are direct peers, and the barrier has the words of (nRanks +
- * GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS barriers from `index` on. Without the code of
- * dissemination its kernels take two registers fewer. sync() loads the epoch before the coop meets:
- * coops that use one barrier one after another have to meet between their calls.
+ * GIN_BARRIER_ROUNDS - 1) / GIN_BARRIER_ROUNDS barriers from `index` on. It
+ * has no code for dissemination. sync() loads the epoch before the coop meets: coops that use one
+ * barrier one after another have to meet between their calls.
  */
 template <uint32_t routes, bool checks = ginChecks, bool alwaysFlat = false,
 	  bool traces = ginTraces>
@@ -101,8 +98,7 @@ public:
 		bool heard = false;
 		if constexpr (routes != GIN_ROUTES_DIRECT && (routes & GIN_ROUTES_DIRECT) &&
 			      ginFixedSize<Coop>(0) != 1 && ginVoteIsSync<Coop>(0))
-			heard = ginUnshared(
-				static_cast<uint32_t>(hearTogether(coop))); /* saves 2 registers */
+			heard = ginUnshared(static_cast<uint32_t>(hearTogether(coop)));
 		if (coop.thread_rank() == 0)
 			result = again().finish(heard, again().next(), options);
 		return heard ? ginSuccess : ginAgree(coop, result);
@@ -184,10 +180,7 @@ protected: /* of the traced class, too */
 					     : index() % dc.contexts;
 	}
 
-	/*
-	 * This barrier with numbers that the compiler does not know from an earlier call: otherwise
-	 * it keeps values computed from them in registers from call to call.
-	 */
+	/* This barrier, its numbers as by ginUnshared(). */
 	GIN_FN GinBarrierOn again() const
 	{
 		return GinBarrierOn(
@@ -423,9 +416,8 @@ protected: /* of the traced class, too */
 	}
 
 	/*
-	 * The functions below take `self`, ginDevComm.self, because they rarely run: nvcc would
-	 * load the kernel's arguments before the branch. The three numbers of a team are ginTeam's,
-	 * and `from` is packed.
+	 * The functions below take `self`, ginDevComm.self, because they rarely run (error.cuh).
+	 * The three numbers of a team are ginTeam's, and `from` is packed.
 	 */
 
 	/*

@@ -665,8 +665,7 @@ protected:
 private:
 	/*
 	 * With -DGIN_DEVICE_CHECKS: checks the context and the arguments that `list` adds.
-	 * Otherwise ginSuccess. A list captures `options` only if `checks` is set: a reference to
-	 * it takes registers.
+	 * Otherwise ginSuccess. A list captures `options` only if `checks` is set.
 	 */
 	template <class Coop, class List>
 	GIN_FN ginResult_t check(Coop coop, uint32_t call, int peer, List list) const

@@ -45,10 +45,7 @@ GIN_FN_COLD void ginPacketGiveUp(const ginDevComm *dc, uint64_t *count, uint32_t
 		      expected - 1);
 }
 
-/*
- * Copies a message to or from the slot of a network route. A call, because inlined it takes eight
- * more registers.
- */
+/* Copies a message to or from the slot of a network route. */
 GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint32_t rank,
 			       uint32_t size)
 {
@@ -133,7 +130,7 @@ protected: /* of the traced class, too */
 	static constexpr uint32_t posts =
 		routes & GIN_ROUTES_NETWORK ? routes & GIN_ROUTES_NETWORK : routes;
 
-	/* Few registers: ginPacketsSent(), ginPacketsTaken(). */
+	/* Few packets at once: ginPacketsSent(), ginPacketsTaken(). */
 	static constexpr bool few = routes == GIN_ROUTES_DIRECT;
 
 	const ginDevComm &dc;
@@ -405,8 +402,7 @@ protected: /* of the traced class, too */
 
 	/*
 	 * Counts message `number` on a network route as sent (`which` is 0) or received (1): in the
-	 * shadow of the signal for which the call waited, and in the box. The functions that post
-	 * do not count: they would keep the addresses of the counts in registers.
+	 * shadow of the signal for which the call waited, and in the box.
 	 */
 	template <class Coop> GIN_FN ginResult_t counted(Coop coop, uint32_t which, uint32_t number,
 							 ginResult_t result) const

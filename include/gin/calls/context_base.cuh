@@ -59,8 +59,8 @@ protected:
 
 	/*
 	 * The number of a signal's word, at most GIN_MAX_CONTEXTS times the most signals of a
-	 * context, 2^30. A 32-bit number saves registers in kernels for direct peers alone, but
-	 * costs stack in kernels for all routes.
+	 * context, 2^30. With a product of 64 bits kernel_exchange for direct peers alone takes 44
+	 * registers (bench/registers/run: at most 40).
 	 */
 	GIN_FN size_t wordIndex(uint32_t id) const
 	{
@@ -197,8 +197,7 @@ protected:
 
 	/*
 	 * Is the peer alive, and direct? Asked before its memory is written. Tests every loaded
-	 * field: ptxas would otherwise reuse the unused registers, and wait for the load first, and
-	 * so would the loads of the source.
+	 * field: a field that is not used delays the loads of the source (docs/performance.md).
 	 */
 	GIN_FN static bool within(const struct ginPeer &to)
 	{
@@ -259,7 +258,6 @@ protected:
 
 	GIN_FN ginResult_t unsupported(uint32_t call, int peer) const
 	{
-		/* A loop around a post to a NIC would keep the address in two registers. */
 		const ginDevComm *self =
 			routes == GIN_ROUTES_GDAKI ? ginUnshared(dc.self) : dc.self;
 		if constexpr (routes == GIN_ROUTES_PROXY && !GIN_CALLS)
@@ -623,7 +621,7 @@ protected:
 
 	/*
 	 * The accesses that a thread has in flight in a long copy. Up to 32 threads copy 1.6 times
-	 * as fast with 8 as with 4, but a kernel for direct peers alone has at most 40 registers.
+	 * as fast with 8 as with 4; 8 exceed the limit of kernels for direct peers alone.
 	 */
 	template <class Coop> GIN_FN static constexpr uint32_t inFlight()
 	{

@@ -23,8 +23,8 @@
 #include "../proxy/route.cuh"
 
 /*
- * No shorter copy goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: the compiler
- * drops the engine from calls with a short constant length.
+ * No shorter copy goes to an engine by itself, whatever GIN_COPY_ENGINE_BYTES says: calls with a
+ * short constant length have no code for engines.
  */
 #define GIN_ENGINE_LEAST 64u
 
@@ -79,9 +79,6 @@ GIN_FN_COLD ginResult_t ginEngineCopy(const ginDevComm *dc, uint32_t context, ui
 				      uint64_t here, uint64_t hereOff, uint64_t bytes,
 				      uint64_t timeout)
 {
-	/*
-	 * Computed where they are used: otherwise they would take registers besides the arguments.
-	 */
 	auto queue = [&] { return dc->queues + ginUnshared(context); };
 	auto number = [&] { return ginUnshared(static_cast<uint32_t>(peer)); };
 	auto post = [&](uint32_t now) {

@@ -81,7 +81,7 @@ enum ginPeerState {
 	ginPeerFailed = 1,
 	/*
 	 * By ginDevCommRequirements_t.unconnected: only barriers reach it, until it fails. Other
-	 * calls return ginErrorPeer at once: another result would need a register for the state.
+	 * calls return ginErrorPeer at once.
 	 */
 	ginPeerUnconnected = 2
 };

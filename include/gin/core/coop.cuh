@@ -14,7 +14,7 @@
  *                  diverging costs more than redundant loads. Default 1.
  *   inFlight       accesses that each thread has in flight in a long copy, 4 registers each.
  *                  Default 4; at least 8 if the size is fixed and the kernel has network routes.
- *   fixedSize      the size, if the compiler knows it
+ *   fixedSize      the size, if it is a constant
  */
 #ifndef GIN_COOP_CUH
 #define GIN_COOP_CUH
@@ -288,7 +288,7 @@ template <class Coop> GIN_FN constexpr uint32_t ginFixedSize(long)
 	return 0;
 }
 
-/* The rank of this thread in the coop, in no register between its uses. */
+/* The rank of this thread in the coop. As ginUnshared(). */
 template <class Coop> GIN_FN uint32_t ginRankAgain(Coop coop)
 {
 	return ginUnshared(coop.thread_rank());

@@ -29,10 +29,7 @@ GIN_FN_COLD ginResult_t ginPeerLost(const uint64_t *abortWord)
 	return ginPeerLostHere(abortWord);
 }
 
-/*
- * Cold functions take dc.self: nvcc would load the kernel's parameter before the branch around the
- * call, which would slow down every signal.
- */
+/* Cold functions take dc.self, one pointer, so that a signal without an error loads no argument. */
 
 /* Writes the error record, unless an earlier failure has. Any thread. */
 GIN_FN void ginErrorLeaveHere(const ginDevComm *dc, ginResult_t result, uint32_t call,

@@ -2,8 +2,7 @@
 /*
  * how.cuh - the small arguments of a network call, packed
  *
- * Network calls pass scalars: they stay in registers, while a struct whose address is taken goes
- * through local memory. Constants fold: a call with default options passes one constant.
+ * A call with default options passes one constant.
  */
 #ifndef GIN_HOW_CUH
 #define GIN_HOW_CUH

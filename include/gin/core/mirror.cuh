@@ -80,7 +80,7 @@ GIN_FN uint64_t ginMirroredLook(struct ginMirroredWord *watch)
 	return ginHostLook(watch->word, &watch->mirror)();
 }
 
-/* ginMirroredLook(), for loops that hold many registers. */
+/* ginMirroredLook(), as a call with GIN_CALLS. */
 GIN_FN_COLD uint64_t ginMirroredLookCalled(struct ginMirroredWord *watch)
 {
 	return ginMirroredLook(watch);

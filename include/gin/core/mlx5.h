@@ -152,8 +152,8 @@ GIN_MLX5_FN uint32_t ginMlx5Swap(uint32_t value)
 }
 
 /*
- * ginMlx5Swap() of a value that is usually a constant: compilers compute it, whereas a kernel would
- * keep the result of __byte_perm() in a register throughout the loop around a post.
+ * ginMlx5Swap() of a value that is usually a constant, which compilers do not compute through
+ * __byte_perm().
  */
 GIN_MLX5_FN uint32_t ginMlx5SwapKnown(uint32_t value)
 {

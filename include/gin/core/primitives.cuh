@@ -329,11 +329,7 @@ GIN_FN ginWord16 ginLoadPairRelaxed(const void *src)
 	return word;
 }
 
-/*
- * The first 12 of the 16 bytes at `src`, and 0: two loads. A load of 16 bytes writes four adjacent
- * registers, an unused one too: an instruction that uses that register meanwhile waits for the
- * load.
- */
+/* The first 12 of the 16 bytes at `src`, and 0: two loads, none of which loads an unused word. */
 GIN_FN ginWord16 ginLoad12Relaxed(const void *src)
 {
 	ginWord16 word;

@@ -13,7 +13,7 @@
 
 /*
  * The source of a put: in a window, or at an address in any window of this rank. `anywhere` says
- * which: the compiler knows it in every call, but cannot know whether a window is NULL.
+ * which, and is a constant in every call.
  */
 struct ginSource {
 	bool anywhere;
@@ -54,7 +54,7 @@ GIN_FN struct ginSource ginSourceOf(uint32_t how, uint64_t word, uint64_t offset
  */
 GIN_FN uint32_t ginFenceLeft(uint32_t given, uint32_t required)
 {
-	if (given >= ginScopeSystem) /* the compiler usually knows this case */
+	if (given >= ginScopeSystem) /* usually a constant */
 		return ginScopeThread;
 	return given >= required ? static_cast<uint32_t>(ginScopeThread) : required;
 }

@@ -17,9 +17,6 @@
  * The route to a peer: direct, or the network route of the device communicator. Needs no load if
  * all peers have one route. A kernel for direct peers alone checks the route together with the
  * state.
- *
- * ginUnshared(): without it nvcc makes one copy of the caller's loop per route, which costs
- * registers.
  */
 template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int peer)
 {
@@ -29,10 +26,7 @@ template <uint32_t routes> GIN_FN uint32_t ginRouteTo(const ginDevComm &dc, int 
 	return route != ginRouteNone ? route : ginPeerRoute(&dc.peers[peer]);
 }
 
-/*
- * Is there a peer on a network route? ginUnshared(), here and below: without it a loop around a
- * call keeps the answer in a register.
- */
+/* Is there a peer on a network route? */
 template <uint32_t routes> GIN_FN bool ginHasNetwork(const ginDevComm &dc)
 {
 	return routes & GIN_ROUTES_NETWORK && ginUnshared(dc.route) != ginRouteDirect;

@@ -127,7 +127,7 @@ GIN_FN uint32_t ginThreadIndex()
 #endif
 }
 
-/* ginThreadIndex(), read again: the compiler keeps no earlier result in a register. */
+/* ginThreadIndex(), read again. As ginUnshared(). */
 GIN_FN uint32_t ginThreadIndexAgain()
 {
 #if GIN_ON_GPU
@@ -183,8 +183,8 @@ GIN_FN uint32_t ginGridSize()
 }
 
 /*
- * `value`, computed where it is used: the compiler does not keep multiples of it in registers
- * throughout a loop around the call.
+ * `value`, computed where it is used: a loop around the call keeps nothing in registers that is
+ * computed from it. bench/registers/run has limits for calls in loops.
  */
 GIN_FN uint32_t ginUnshared(uint32_t value)
 {

@@ -107,7 +107,6 @@ GIN_FN void ginTraceAdd(struct ginTraceRing *ring, uint64_t what, uint64_t whom,
 		ginTicketAdd(call == ginCallGet ? &count->getBytes : &count->putBytes, bytes);
 }
 
-/* Not inlined: a kernel has many calls, and the function takes many registers. */
 GIN_FN_CALLED void ginTraceWrite(struct ginTraceRing *ring, uint64_t begin, uint64_t what,
 				 uint64_t whom, uint64_t bytes, uint64_t value, uint64_t where)
 {

@@ -6,10 +6,7 @@
 #include "mlx5.h"
 #include "ordering.cuh"
 
-/*
- * The part of `window` at `peer`. ginUnshared(): a loop around the call keeps no address in a
- * register.
- */
+/* The part of `window` at `peer`. */
 GIN_FN const struct ginWindowPeer &ginWindowAt(ginWindow_t window, int peer)
 {
 	const uint32_t at = ginUnshared(static_cast<uint32_t>(peer)) *

@@ -98,18 +98,12 @@ GIN_FN_CALLED void ginCopyEdges(char *dst, const char *src, size_t bytes)
 	}
 }
 
-/*
- * Words that are loaded, or some of them. Cleared: if a register is set on one path only, ptxas
- * keeps it alive throughout the caller's loop.
- */
+/* Words that are loaded, or some of them; the others are 0. */
 template <class Word, uint32_t count> struct ginWords {
 	Word word[count] = {};
 };
 
-/*
- * `p` + `bytes`, by an addition that the compiler does not merge with others: otherwise each sum of
- * a pointer and a multiple of a step would take two registers.
- */
+/* `p` + `bytes`, by an addition that is not merged with others. */
 template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
 {
 #if GIN_ON_GPU
@@ -126,7 +120,7 @@ template <class Pointer> GIN_FN Pointer ginStepped(Pointer p, uint32_t bytes)
 /*
  * Source, target and length are multiples of a word. Each thread has up to `inFlight` accesses in
  * flight, also at the end. As long as every thread has `inFlight` words left, the loop tests only
- * the length, which is equal in all threads. `fixed`: `size` if the compiler knows it, otherwise 0.
+ * the length, which is equal in all threads. `fixed`: `size` if it is a constant, otherwise 0.
  */
 template <class Word, uint32_t inFlight, uint32_t fixed>
 GIN_FN void ginCopyAligned(char *dst, const char *src, size_t bytes, uint32_t rank, uint32_t size)

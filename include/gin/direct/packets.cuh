@@ -106,10 +106,8 @@ GIN_FN_COLD void ginPacketSweep(char *slot, uint32_t bytes, uint32_t room, uint3
 
 /*
  * Packets that a thread sends, and receives, at once in a message of many packets for each thread.
- * `fixed`: the coop's size if the compiler knows it: addresses then take no registers. `few`: the
- * kernel is for direct peers alone, where a call has at most 40 registers. Two for blocks: with
- * four packets a kernel that exchanges packets by blocks of 1,024 threads takes more than 64
- * registers.
+ * `fixed`: the coop's size if it is a constant. `few`: the kernel is for direct peers alone. More
+ * packets exceed the limits of bench/registers/run.
  */
 GIN_FN constexpr uint32_t ginPacketsSent(uint32_t fixed, bool few)
 {
@@ -199,7 +197,7 @@ ginPacketSendFlight(char *slot, const char *src, uint32_t left, uint32_t number,
 
 /*
  * Sends packets `rank`, rank + size, ...: whole packets of an aligned source quickly. `fixed`:
- * `size` if the compiler knows it, otherwise 0.
+ * `size` if it is a constant, otherwise 0.
  */
 template <uint32_t fixed, bool few>
 GIN_FN_COLD void ginPacketSend(char *part, uint32_t most, const char *src, uint32_t bytes,
@@ -327,7 +325,7 @@ template <class Coop> GIN_FN bool ginPacketTakeShort(const char *slot, char *dst
 
 /*
  * As ginPacketTakeAny, from packet i, which is `rank` or rank + a multiple of size: whole packets
- * into an aligned target quickly. `fixed`: `size` if the compiler knows it, otherwise 0. `lanes`:
+ * into an aligned target quickly. `fixed`: `size` if it is a constant, otherwise 0. `lanes`:
  * as ginPacketLanes(), if all of them have i = rank.
  */
 template <uint32_t fixed, bool few>

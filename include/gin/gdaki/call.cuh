@@ -11,8 +11,7 @@
  *   signal   ginGdakiSignal
  *   get      ginGdakiGet, atomics ginGdakiAtomic: complete.cuh
  *
- * All arguments are scalars: they stay in registers, and compilers propagate constants. Common to
- * all:
+ * All arguments are scalars. Common to all:
  *
  *   dc            ginDevComm.self, for waits and errors
  *   queue         ginGdakiQueue()
@@ -51,8 +50,8 @@ GIN_FN struct ginSendQueue *ginGdakiQueue(const ginDevComm &dc, uint32_t context
 
 /*
  * 16 bytes that do not change while a kernel uses them. A thread that shares its queue has to fetch
- * them again, because its fences empty L1: by a relaxed load, which compilers do not move, so that
- * it is in flight during the reservation. A thread alone finds them in L1 by a plain load.
+ * them again, because its fences empty L1: by a relaxed load, which stays where it is and so is in
+ * flight during the reservation. A thread alone finds them in L1 by a plain load.
  */
 GIN_FN ginWord16 ginGdakiLoad(const void *at, uint32_t how)
 {
@@ -183,7 +182,7 @@ GIN_FN_CALLED ginWord16 ginGdakiFind(const ginDevComm *dc, uint64_t address, uin
 
 /*
  * Source and target of a put, and its signal; target and signal of a value. The call computes them
- * for each post, so that no address is in a register while the call writes WQEs or waits for room.
+ * for each post, and keeps none.
  */
 struct ginGdakiPutWhere {
 	const struct ginWindowPeer *there, *raiseAt;

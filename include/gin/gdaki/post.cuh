@@ -6,7 +6,7 @@
  *
  *   ginWorkNow()   posts if there is room: reserves, writes the WQEs, hands them over and rings, by
  *                  ginWorkShared() or ginWorkAlone(). Inlined into each call, where the shape is a
- *                  constant and the struct ginWork is in registers.
+ *                  constant.
  *   ginWorkRoom()  the rare paths: waits for room and reserves it, or writes the error record. Not
  *                  inlined.
  *   ginWorkPost()  the loop around both.
@@ -81,9 +81,9 @@ struct ginWorkHeld {
 
 /*
  * By a thread that shares the send queue; lanes post together. The atomic of the reservation is the
- * slowest step, and nothing before it depends on a load. GIN_WORK_EARLY issues all loads before it,
- * because nvcc waits for its result right after it. A lane may reserve before it knows of a
- * failure; it then writes NOPs.
+ * slowest step, and nothing before it depends on a load. GIN_WORK_EARLY issues all loads before it:
+ * later loads would start after it has returned. A lane may reserve before it knows of a failure;
+ * it then writes NOPs.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t how,
@@ -142,8 +142,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 
 /*
  * By a thread that has the send queue to itself. The loads of the state of peer and queue are in
- * flight together with the load of `reserved`. If they came just before the fence, ptxas would wait
- * for them there.
+ * flight together with the load of `reserved`.
  */
 template <uint32_t kind, class Describe>
 GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer, uint32_t how,

@@ -89,10 +89,7 @@ GIN_FN void ginSendLoadPart(struct ginSendFixed *fixed, const struct ginSendQueu
 	memcpy(reinterpret_cast<char *>(fixed) + at, &word, sizeof(word));
 }
 
-/*
- * Loads the fields for writing WQEs, by loads that compilers do not move: plain loads would sink
- * below the next branch.
- */
+/* Loads the fields for writing WQEs, by loads that stay where they are. */
 GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool counts)
 {
 	struct ginSendFixed fixed = {};
@@ -112,10 +109,7 @@ GIN_FN void ginSendLoadTurn(struct ginSendFixed *fixed, const struct ginSendQueu
 		ginDataLoad<uint64_t>(reinterpret_cast<const char *>(&q->fixed.turn)));
 }
 
-/*
- * Loads the doorbell fields. Called late: loaded earlier they would occupy four registers while
- * WQEs are written.
- */
+/* Loads the doorbell fields. Called after the WQEs are written, which do not need them. */
 GIN_FN void ginSendLoadRing(struct ginSendFixed *fixed, const struct ginSendQueue *q)
 {
 	fixed->record = reinterpret_cast<struct ginMlx5DoorbellRecord *>(
@@ -354,8 +348,8 @@ GIN_FN void ginSendHandOverReleased(struct ginSendQueue *q, const struct ginSend
 
 /*
  * Hands over the WQEs of a range. One thread calls it, after all lanes that wrote have
- * synchronised with it. `aggregate`: these WQEs alone need no doorbell. W, release end. `f` should
- * be a copy: fences make the compiler load q->fixed again.
+ * synchronised with it. `aggregate`: these WQEs alone need no doorbell. W, release end. `f`: a copy
+ * of q->fixed.
  */
 GIN_FN void ginSendHandOver(struct ginSendQueue *q, const struct ginSendFixed &f,
 			    struct ginSendRange range, bool aggregate, ginSharing sharing)
@@ -390,10 +384,7 @@ GIN_FN_COLD void ginSendRingPending(struct ginSendQueue *q, bool again, ginShari
 		ginSendRingAndPutDown(q, f, ginLocalLoad(&q->handed), true, sharing);
 }
 
-/*
- * A wait in progress, in few registers: the caller keeps its post in registers during the wait.
- * struct ginPoll, which other routes use, takes more.
- */
+/* A wait in progress, smaller than struct ginPoll, while the caller keeps a post. */
 struct ginSendPatience {
 	const ginDevComm *dc; /* ginDevComm.self */
 	uint64_t deadline;    /* ginNow(); UINT64_MAX: none */

@@ -237,9 +237,8 @@ struct ginReadyCall {
  * needs no special path: no other thread can take its room.
  *
  * The peer's state comes from L2, everything else from L1: the state is loaded first and used last.
- * The order of the other loads, and a branch that is never taken, keep ptxas from waiting for the
- * state before the stores: loads that share one of a warp's six scoreboards finish together. Use
- * this only without a release: a release empties L1, so that all loads should start together.
+ * With another order of the other loads, or without the branch that is never taken, the stores wait
+ * for the state. Use this only without a release, which empties L1.
  */
 template <class Call>
 GIN_FN uint64_t ginPostAlone(const Call &call, struct ginQueue *queue, const struct ginPeer *to)
@@ -343,9 +342,8 @@ GIN_FN_COLD uint64_t ginPostWait(const ginDevComm *dc, struct ginQueue *queue, u
 }
 
 /*
- * Not inlined, in kernels for the proxy alone. If this wait and the error record are inlined, ptxas
- * puts the loads of the ring's address before the store of a lone thread's ticket. Measured: a
- * released post then takes nearly twice as long (docs/performance.md).
+ * Not inlined, in kernels for the proxy alone: inlined, a released post takes nearly twice as long
+ * (docs/performance.md).
  */
 GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *queue, uint32_t how,
 					 int peer, uint32_t id, uint64_t posted, uint64_t until,
@@ -356,8 +354,7 @@ GIN_FN_CALLED uint64_t ginPostWaitCalled(const ginDevComm *dc, struct ginQueue *
 
 /*
  * Posts, waiting for room, by post(again): ginPostNow() or a function that calls it. Returns the
- * outcome. queue(), the ring, and from() are called for each wait: they take no register before.
- * `called`: the wait is a call.
+ * outcome. queue() returns the ring. `called`: the wait is a call.
  */
 template <bool called = false, class Queue, class From, class Post>
 GIN_FN uint64_t ginPost(const ginDevComm *dc, const Queue &queue, uint32_t how, int peer,

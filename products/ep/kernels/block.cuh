@@ -189,7 +189,6 @@ protected:
 		return plain ? plan.peerSlab[rank] : epSlabOf(plan, rank);
 	}
 
-	/* As a method: with epSentOf() itself there, EpCombineRecv takes two more registers. */
 	GIN_FN uint32_t *sentOf(epHandle *handle) const { return epSentOf(handle); }
 
 	/* The most rows of a source. */

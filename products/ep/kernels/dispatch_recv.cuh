@@ -366,10 +366,7 @@ private:
 			ahead.scale = epWord32(row + scalesAt() + thread() * 4);
 	}
 
-	/*
-	 * Not by eachRow(): measured, nvcc then unrolls the stores of a row, to 430 more
-	 * instructions.
-	 */
+	/* Not by eachRow(), which takes 430 more instructions. */
 	GIN_FN void copyRows() const
 	{
 		uint32_t n = 0; /* rows copied: two successive rows share no targets */

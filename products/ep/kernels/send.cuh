@@ -54,8 +54,7 @@ protected:
 
 	/*
 	 * The last threads of the block load the state and find the ranks that get no rows. Other
-	 * threads prepare rows meanwhile. They do not load the state: all threads would load from
-	 * one address, and ptxas makes a warp wait for such a load immediately.
+	 * threads prepare rows meanwhile, and do not load the state.
 	 */
 	template <bool direct> GIN_FN void open()
 	{
