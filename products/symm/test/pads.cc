@@ -116,7 +116,7 @@ static void twoGroups(const Rank &r, const ginConfig_t *config)
 /* Rank 0 comes with other sizes than the others. A rank names itself and the first that differs. */
 static void differ(const Rank &r, size_t bytes, size_t padBytes)
 {
-	const size_t mine[2] = {r.rank ? 64 : bytes, r.rank ? PAD_BYTES : padBytes};
+	const size_t mine[2] = {r.rank ? 64 : bytes, r.rank ? size_t{PAD_BYTES} : padBytes};
 	ginSymmPeers_t peers;
 	char words[160];
 	void *base;
