@@ -96,7 +96,7 @@ def bytes_needed(ranks, **config):
     return needed.value
 
 
-def _scales_of(rows, scales):
+def scales_of(rows, scales):
     """The number of a kind of scales."""
     return choose(BYTE_SCALES if rows in ("mxfp8", "nvfp4") else SCALES, scales, "scales")
 
@@ -264,7 +264,7 @@ class Ep:
         wait_cost     [ranks] int64, to which nanoseconds of waiting are added
         out           a Dispatched whose tensors are written, instead of new ones
         """
-        _refuse_gradients(x=x, topk_weights=topk_weights, x_scales=x_scales)
+        refuse_gradients(x=x, topk_weights=topk_weights, x_scales=x_scales)
         rows = rows or ("fp8" if fp8 or x_scales is not None else "bf16")
         scales = scales or ("columns" if rows in ("mxfp8", "nvfp4") else "f32")
         made, call = self.calls.dispatch(
@@ -278,7 +278,7 @@ class Ep:
             out._tensors() if out else self.outputs(x, topk_idx, rows, scales, layout),
             stream,
             choose(ROWS, rows, "rows"),
-            _scales_of(rows, scales),
+            scales_of(rows, scales),
             choose(LAYOUTS, layout, "layout"),
             choose(PHASES, phase, "phase"),
         )
@@ -295,7 +295,7 @@ class Ep:
             raise ValueError(f"x and topk_idx need 2 dimensions; their shapes are {_shape(x)} and {_shape(topk_idx)}")
         found = self._outputs.get(key)
         if found is None:
-            choose(LAYOUTS, layout, "layout"), choose(ROWS, rows, "rows"), _scales_of(rows, scales)
+            choose(LAYOUTS, layout, "layout"), choose(ROWS, rows, "rows"), scales_of(rows, scales)
             make = self._maker(x)
             made = self._made(make, *key[1:])
             found = self._outputs[key] = tuple(make.again(one) if one is not None else None for one in made)
@@ -358,8 +358,7 @@ class Ep:
                       least ready_at; or [own experts] with ready_rows=0
         sms           most blocks of the kernel, so that a GEMM finds free SMs; 0: all
         """
-        _refuse_gradients(x=x, topk_weights=topk_weights, out=out)
-        make = self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).rows("bf16"))
+        refuse_gradients(x=x, topk_weights=topk_weights, out=out)
         out, call = self.calls.combine(
             x,
             _memory_of(handle),
@@ -368,7 +367,7 @@ class Ep:
             ready,
             wait_cost,
             out,
-            make,
+            self.maker_of_rows(x),
             stream,
             choose(REDUCES, reduce, "reduce"),
             choose(LAYOUTS, layout, "layout"),
@@ -378,6 +377,10 @@ class Ep:
             sms,
         )
         return Combined(out, call)
+
+    def maker_of_rows(self, x):
+        """A function that makes the output of a combine, of a shape."""
+        return self._rows.get(type(x)) or self._rows.setdefault(type(x), self._maker(x).rows("bf16"))
 
     def masks(self):
         """(observed, masked): lists of bool, one of each rank. Did not answer; is left out."""
@@ -420,7 +423,7 @@ class Ep:
         return made
 
 
-def _refuse_gradients(**tensors):
+def refuse_gradients(**tensors):
     """The results have no gradients: a model would not learn, and nobody would see it."""
     for name, tensor in tensors.items():
         if tensor is not None and _tensor.wants_gradient(tensor):

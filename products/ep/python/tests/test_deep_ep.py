@@ -7,6 +7,7 @@ import os
 import sys
 import types
 import unittest
+from unittest import mock
 
 try:
     import torch
@@ -221,12 +222,26 @@ class Alias(unittest.TestCase):
         self.assertIs(importlib.import_module("deep_ep.utils").EventOverlap, deep_ep.EventOverlap)
 
 
+@unittest.skipIf(STANDS_IN, "there is no torch")
+class Ranges(unittest.TestCase):
+    def test_calls_are_ranges_while_the_profiler_records(self):
+        call, x = buffer._shown_call, torch.zeros(3)
+        self.assertIs(call(max, "combine", x), max)
+        profiler = torch.autograd.profiler
+        with mock.patch.object(profiler, "_is_profiler_enabled", True), mock.patch.object(
+            profiler, "record_function"
+        ) as record:
+            self.assertEqual(call(max, "combine", x)(1, 2), 2)
+        record.assert_called_once_with("gin_ep.combine, 12 bytes")
+
+
 class UnknownKeywords(unittest.TestCase):
     def test_the_error_names_all(self):
-        with self.assertRaisesRegex(TypeError, r"has no argument use_mxfp4, surprise$"):
-            deep_ep.Buffer.low_latency_dispatch(None, use_mxfp4=True, use_nvfp4=True, surprise=1)
+        given = [None] * 5  # self, and the arguments without a default
+        with self.assertRaisesRegex(TypeError, r"low_latency_dispatch.*has no argument use_mxfp4, surprise$"):
+            deep_ep.Buffer.low_latency_dispatch(*given, use_mxfp4=True, use_nvfp4=True, surprise=1)
         with self.assertRaisesRegex(TypeError, "low_latency_combine.*x_global_scale"):
-            deep_ep.Buffer.low_latency_combine(None, x_global_scale=None, overlap=True)
+            deep_ep.Buffer.low_latency_combine(*given, x_global_scale=None, overlap=True)
         with self.assertRaisesRegex(TypeError, "num_bytes"):
             deep_ep.Buffer(None, num_bytes=1)
 

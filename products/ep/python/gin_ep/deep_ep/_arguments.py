@@ -38,6 +38,21 @@ def shape_of_rows(name, tensor, sizes):
     return shape
 
 
+def refuse_unknown(name, keywords):
+    raise TypeError(f"{name}() of gin_ep.deep_ep has no argument {', '.join(keywords)}")
+
+
+def without_unknown(function):
+    """A function that passes its `unknown` keywords to refuse_unknown(): the parameter is not part of its signature.
+
+    For calls whose time counts: names_unknown_keywords() calls the function through another one.
+    """
+    signature = inspect.signature(function)
+    known = [one for one in signature.parameters.values() if one.kind != inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = signature.replace(parameters=known)
+    return function
+
+
 def names_unknown_keywords(function):
     """A TypeError names all keywords that the function does not have."""
     known = set(inspect.signature(function).parameters)
@@ -45,8 +60,7 @@ def names_unknown_keywords(function):
     @functools.wraps(function)
     def checked(*arguments, **keywords):
         if not known.issuperset(keywords):
-            unknown = [name for name in keywords if name not in known]
-            raise TypeError(f"{function.__qualname__}() of gin_ep.deep_ep has no argument {', '.join(unknown)}")
+            refuse_unknown(function.__qualname__, [name for name in keywords if name not in known])
         return function(*arguments, **keywords)
 
     return checked

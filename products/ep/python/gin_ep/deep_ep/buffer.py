@@ -3,21 +3,26 @@
 
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import threading
 
 import torch
 
-from .. import ep
+from .. import _abi, ep
 from .._abi import GinError
+from .._shown import ranged
 from ..comm import Communicator
-from ._arguments import NamesAbsent, absent, names_unknown_keywords, require, shape_of_rows
+from ._arguments import (
+    NamesAbsent, absent, names_unknown_keywords, refuse_unknown, require, shape_of_rows, without_unknown,
+)  # fmt: skip
 from .normal import Normal
 from .utils import EventHandle, EventOverlap
 
 _TYPICAL_TOPK = 8
 _REDUCES = {name: name for name in ep.REDUCES}
+_ALL_READY = None, 0, 1, 0  # what _readiness() gives for a combine without overlap
 
 
 def _dispatch_of(handle):
@@ -54,17 +59,30 @@ def _reduce_of(keyword, weighted):
 
 
 def _readiness(src_info, comp_signal, block_m, threshold, num_sms, src_signals, expected):
-    """The keywords of Ep.combine() for a combine that overlaps a GEMM."""
+    """(ready, ready_rows, ready_at, sms) of Ep.combine() for a combine that overlaps a GEMM."""
     require((comp_signal is None) != (src_signals is None), "overlap=True needs comp_signal or src_signals")
     if src_signals is not None:
-        return {"ready": src_signals, "ready_rows": 0, "ready_at": expected, "sms": num_sms}
+        return src_signals, 0, expected, num_sms
     require(block_m > 0, f"block_m is {block_m}")
     experts, rows = src_info.shape
     words = -(-rows // block_m)
     if comp_signal.numel() < experts * words:
         raise ValueError(f"comp_signal has {comp_signal.numel()} words, {experts} experts need {experts * words}")
     ready = comp_signal.view(-1)[: experts * words].view(experts, words)
-    return {"ready": ready, "ready_rows": block_m, "ready_at": threshold, "sms": num_sms}
+    return ready, block_m, threshold, num_sms
+
+
+def _wants_gradient(*tensors):
+    """Might one of them? Ep's check names it."""
+    for tensor in tensors:
+        if getattr(tensor, "requires_grad", False):
+            return True
+    return False
+
+
+def _shown_call(call, name, x):
+    """The native call, as a range of torch.profiler while it records."""
+    return functools.partial(ranged, name, x, call) if torch.autograd.profiler._is_profiler_enabled else call
 
 
 def _blocks_of(scales):
@@ -124,6 +142,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         self.explicitly_destroy = explicitly_destroy
         self.enable_shrink = enable_shrink
         self._eps, self._masks = {}, {}
+        self._plans = {}  # what dispatches need that depends on their shapes and keywords alone
         self._ht_made, self._ht_lock = None, threading.Lock()
         self._ht_last = self._ht_none = None
         self._comm_stream = None
@@ -165,6 +184,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         for made in self._distinct():
             made.destroy()
         self._eps.clear()
+        self._plans.clear()
         if self._ht_made:
             self._ht_made.destroy()
         if self._own:
@@ -252,7 +272,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
     def clean_low_latency_buffer(self, num_max_dispatch_tokens_per_rank, hidden, num_experts):
         """Nothing to do: no call depends on what memory holds."""
 
-    @names_unknown_keywords
+    @without_unknown
     def low_latency_dispatch(
         self,
         x,
@@ -269,6 +289,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         topk_weights=None,
         use_nvfp4=False,
         x_global_scale=None,
+        **unknown,
     ):
         """Returns (recv_x, recv_count, handle, event, hook).
 
@@ -280,38 +301,55 @@ class Buffer(Normal, metaclass=NamesAbsent):
         byte, and e4m3 scales of 16 values, [32, 4, rows / 128, 4, hidden / 64, local experts]: views of memory in the
         order of FlashInfer's masked GEMM. x_global_scale: one f32, 448 * 6 / the largest magnitude of x.
         """
-        require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
-        require(not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale")
-        require(not (use_nvfp4 and use_fp8), "use_nvfp4 needs use_fp8=False")
-        require(not use_nvfp4 or x_global_scale is not None, "use_nvfp4 needs x_global_scale, a tensor of one float")
+        if unknown:
+            refuse_unknown("Buffer.low_latency_dispatch", unknown)
         _, hidden = shape_of_rows("x", x, "[tokens, hidden] bfloat16")
         _, topk = shape_of_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
         if x.dtype != torch.bfloat16:
             raise ValueError(f"x is {x.dtype}, not bfloat16")
-        made = self._ep(num_max_dispatch_tokens_per_rank, hidden, num_experts, topk)
-        received = made.dispatch(
+        shape = num_max_dispatch_tokens_per_rank, hidden, num_experts, topk
+        choices = use_fp8, round_scale, use_ue8m0, use_nvfp4, async_finish, return_recv_hook
+        made, outputs, numbers = self._plans.get((shape, choices)) or self._plan(x, topk_idx, shape, choices)
+        require(not use_nvfp4 or x_global_scale is not None, "use_nvfp4 needs x_global_scale, a tensor of one float")
+        if _wants_gradient(x, topk_weights):
+            ep.refuse_gradients(x=x, topk_weights=topk_weights)
+        tensors, call = _shown_call(made.calls.dispatch, "dispatch", x)(
             x,
+            None,
             topk_idx,
             topk_weights,
-            rows="nvfp4" if use_nvfp4 else "fp8" if use_fp8 else "bf16",
-            scales="blocks" if use_nvfp4 else "ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32",
-            x_global_scale=x_global_scale if use_nvfp4 else None,
-            phase="send" if return_recv_hook else "both",
-            stats=cumulative_local_expert_recv_stats,
-            wait_cost=dispatch_wait_recv_cost_stats,
-            stream=self._stream_after_current() if async_finish else None,
+            cumulative_local_expert_recv_stats,
+            dispatch_wait_recv_cost_stats,
+            x_global_scale if use_nvfp4 else None,
+            outputs,
+            self._stream_after_current() if async_finish else None,
+            *numbers,
         )
+        rows, scales, count, src_info, layout_range, _, _, memory = tensors
         inputs = x, topk_idx, topk_weights, x_global_scale
-        event = self._event((*inputs, received)) if async_finish else EventOverlap()
-        src_info = received.src_info
-        src_info._gin_ep_dispatch = received.handle, made, topk_weights is not None
-        handle = src_info, received.layout_range, num_max_dispatch_tokens_per_rank, hidden, num_experts
-        recv_x = (received.x, received.scales) if use_fp8 else received.x
+        event = self._event((*inputs, tensors, call)) if async_finish else EventOverlap()
+        src_info._gin_ep_dispatch = memory, made, topk_weights is not None
+        handle = src_info, layout_range, num_max_dispatch_tokens_per_rank, hidden, num_experts
+        recv_x = (rows, scales) if use_fp8 else rows
         if use_nvfp4:
-            recv_x = received.x.permute(1, 2, 0), _blocks_of(received.scales)
-        return recv_x, received.count, handle, event, received.receive if return_recv_hook else None
+            recv_x = rows.permute(1, 2, 0), _blocks_of(scales)
+        return recv_x, count, handle, event, functools.partial(call.receive, None) if return_recv_hook else None
 
-    @names_unknown_keywords
+    def _plan(self, x, topk_idx, shape, choices):
+        """(Ep, functions that make the outputs, the numbers of the native call), kept for later calls."""
+        use_fp8, round_scale, use_ue8m0, use_nvfp4, async_finish, return_recv_hook = choices
+        require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
+        require(not use_ue8m0 or round_scale, "use_ue8m0 needs round_scale")
+        require(not (use_nvfp4 and use_fp8), "use_nvfp4 needs use_fp8=False")
+        rows = "nvfp4" if use_nvfp4 else "fp8" if use_fp8 else "bf16"
+        scales = "blocks" if use_nvfp4 else "ue8m0" if use_ue8m0 else "pow2" if round_scale else "f32"
+        made = self._ep(*shape)
+        outputs = made.outputs(x, topk_idx, rows, scales, "expert")
+        phase = _abi.SEND if return_recv_hook else _abi.BOTH
+        numbers = ep.ROWS[rows], ep.scales_of(rows, scales), _abi.EXPERT_MAJOR, phase
+        return self._plans.setdefault((shape, choices), (made, outputs, numbers))
+
+    @without_unknown
     def low_latency_combine(
         self,
         x,
@@ -333,6 +371,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         num_sms=0,
         src_signals=None,
         src_signal_expect_value=0,
+        **unknown,
     ):
         """Returns (combined_x, event, hook).
 
@@ -343,27 +382,37 @@ class Buffer(Normal, metaclass=NamesAbsent):
         rows in comp_signal (int32, [own experts * blocks]) is at least threshold; or, with src_signals ([own
         experts]), when the expert's word is at least src_signal_expect_value. num_sms: most blocks of the kernel.
         """
+        if unknown:
+            refuse_unknown("Buffer.low_latency_combine", unknown)
         require(not (async_finish and return_recv_hook), "async_finish and return_recv_hook exclude each other")
         if use_logfmt:
             raise NotImplementedError("gin_ep.deep_ep has no LogFMT combine: call with use_logfmt=False")
         memory, made, weighted = _dispatch_of(handle)
         shape_of_rows("topk_idx", topk_idx, "[tokens, top-k] int64 or int32")
-        combined = made.combine(
+        if _wants_gradient(x, topk_weights, out):
+            ep.refuse_gradients(x=x, topk_weights=topk_weights, out=out)
+        ready, *numbers = _ALL_READY
+        if overlap:
+            ready, *numbers = _readiness(
+                handle[0], comp_signal, block_m, threshold, num_sms, src_signals, src_signal_expect_value
+            )
+        combined, call = _shown_call(made.calls.combine, "combine", x)(
             x,
             memory,
             topk_idx,
             topk_weights,
-            reduce=_reduce_of(reduce, weighted),
-            phase="send" if return_recv_hook else "both",
-            wait_cost=combine_wait_recv_cost_stats,
-            out=out,
-            stream=self._stream_after_current() if async_finish else None,
-            **_readiness(handle[0], comp_signal, block_m, threshold, num_sms, src_signals, src_signal_expect_value)
-            if overlap
-            else {},
+            ready,
+            combine_wait_recv_cost_stats,
+            out,
+            made.maker_of_rows(x),
+            self._stream_after_current() if async_finish else None,
+            ep.REDUCES[_reduce_of(reduce, weighted)],
+            _abi.EXPERT_MAJOR,
+            _abi.SEND if return_recv_hook else _abi.BOTH,
+            *numbers,
         )
-        event = self._event((x, topk_idx, topk_weights, handle, combined)) if async_finish else EventOverlap()
-        return combined.out, event, combined.receive if return_recv_hook else None
+        event = self._event((x, topk_idx, topk_weights, handle, combined, call)) if async_finish else EventOverlap()
+        return combined, event, functools.partial(call.receive, None) if return_recv_hook else None
 
     def _stream_after_current(self):
         """The communication stream, which waits for the current stream; None on host threads."""
