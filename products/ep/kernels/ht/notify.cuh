@@ -14,17 +14,19 @@ class EpHtLayout : public EpHt
 {
 	uint32_t *const tokens; /* [ranks] */
 	uint32_t *const items;	/* [experts] */
+	uint8_t *const rankOf;	/* [experts] */
 
 public:
 	GIN_FN EpHtLayout(const epArgs &a, char *shared)
 	    : EpHt(a, shared, ginEpCallHtNotify), tokens(reinterpret_cast<uint32_t *>(shared)),
-	      items(tokens + a.plan.nRanks)
+	      items(tokens + a.plan.nRanks),
+	      rankOf(reinterpret_cast<uint8_t *>(items + a.plan.experts))
 	{
 	}
 
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
-		return (size_t{plan.nRanks} + plan.experts) * sizeof(uint32_t);
+		return (size_t{plan.nRanks} + plan.experts) * sizeof(uint32_t) + plan.experts;
 	}
 
 	GIN_FN void run() const
@@ -32,10 +34,13 @@ public:
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() + call.experts; i += threads())
 			tokens[i] = 0;
+		GIN_NO_UNROLL
+		for (uint32_t e = thread(); e < call.experts; e += threads())
+			rankOf[e] = static_cast<uint8_t>(findRank(e));
 		sync();
 		GIN_NO_UNROLL
-		for (uint32_t t = thread(); t < call.tokens; t += threads())
-			countToken(t);
+		for (uint32_t base = 0; base < call.tokens; base += threads())
+			countToken(base + thread());
 		sync();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
@@ -62,48 +67,48 @@ private:
 		}
 	};
 
-	/* Four loads are in flight. */
+	/* By all threads of a team, also without a token. */
 	GIN_FN void countToken(uint32_t t) const
 	{
 		uint8_t *const goes = call.isTokenInRank + size_t{t} * ranks();
+		const size_t first = size_t{t} * call.topk;
 		RankSet seen = {};
+		if (t < call.tokens && call.indexBytes == 8)
+			countItems(reinterpret_cast<const int64_t *>(call.topkIdx) + first, &seen);
+		else if (t < call.tokens)
+			countItems(reinterpret_cast<const int32_t *>(call.topkIdx) + first, &seen);
+		epTeamSync();
 		GIN_NO_UNROLL
-		for (uint32_t base = 0; base < call.topk; base += 4) {
-			uint32_t e[4];
-			EP_UNROLL
-			for (uint32_t i = 0; i < 4; i++)
-				e[i] = base + i < call.topk ? expertAt(t, base + i) : EP_NONE;
-			EP_UNROLL
-			for (uint32_t i = 0; i < 4; i++)
-				if (e[i] != EP_NONE)
-					countItem(e[i], &seen);
+		for (uint32_t r = 0; r < ranks(); r++) {
+			const uint32_t n = epTeamSum(seen.has(r) ? 1 : 0);
+			if (epTeamFirst() && n)
+				epScratchAdd(&tokens[r], n);
+			if (t < call.tokens)
+				goes[r] = seen.has(r);
 		}
+	}
+
+	/* The experts of a token; their ranks. Eight loads are in flight: none has a condition. */
+	template <class Index> GIN_FN void countItems(const Index *experts, RankSet *seen) const
+	{
 		GIN_NO_UNROLL
-		for (uint32_t r = 0; r < ranks(); r++)
-			goes[r] = seen.has(r);
+		for (uint32_t base = 0; base < call.topk; base += 8) {
+			int64_t e[8];
+			EP_UNROLL
+			for (uint32_t i = 0; i < 8; i++)
+				e[i] = experts[base + i < call.topk ? base + i : base];
+			EP_UNROLL
+			for (uint32_t i = 0; i < 8; i++) {
+				if (base + i >= call.topk ||
+				    static_cast<uint64_t>(e[i]) >= call.experts)
+					continue;
+				epScratchAdd(&items[e[i]], 1);
+				seen->add(rankOf[e[i]]);
+			}
+		}
 	}
 
-	/* `seen`: the ranks of the token's experts so far. */
-	GIN_FN void countItem(uint32_t e, RankSet *seen) const
-	{
-		const uint32_t r = rankOf(e);
-		epScratchAdd(&items[e], 1);
-		if (!seen->has(r))
-			epScratchAdd(&tokens[r], 1);
-		seen->add(r);
-	}
-
-	GIN_FN uint32_t expertAt(uint32_t t, uint32_t k) const
-	{
-		const size_t i = size_t{t} * call.topk + k;
-		const int64_t index = call.indexBytes == 8
-					      ? reinterpret_cast<const int64_t *>(call.topkIdx)[i]
-					      : reinterpret_cast<const int32_t *>(call.topkIdx)[i];
-		return static_cast<uint64_t>(index) < call.experts ? static_cast<uint32_t>(index)
-								   : EP_NONE;
-	}
-
-	GIN_FN uint32_t rankOf(uint32_t e) const
+	GIN_FN uint32_t findRank(uint32_t e) const
 	{
 		const uint32_t each = call.experts / ranks(), more = call.experts % ranks();
 		const uint32_t larger = more * (each + 1);
