@@ -49,8 +49,8 @@ public:
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
 		const uint32_t teams = GIN_ON_GPU ? EP_HT_THREADS / 32 : 4;
-		return EpHt::scratchBytes(plan) / sizeof(Place) *
-		       (sizeof(Place) + teams * sizeof(Row));
+		return EpHt::scratchBytes(plan) / sizeof(epHtTo) *
+		       (sizeof(epHtTo) + teams * sizeof(Row));
 	}
 
 	GIN_FN void run()

@@ -9,6 +9,7 @@
 #define GIN_EP_HT_CUH
 
 #include "../list.cuh"
+#include "move.cuh"
 
 /* Several domains: ends the waits of rail peers for this rank, and waits of this rank for them. */
 GIN_FN_COLD void epHtMarkRail(const epArgs &args);
@@ -104,14 +105,11 @@ protected:
 	 * Where rows go in a pool: the first one and its meta. In scratch. [r]: this rank's rows at
 	 * rank r. Several domains: rows of the rail peer in the domain of r, at nearOf(r).
 	 */
-	struct Place {
-		char *row, *meta;
-	};
-	Place *const places; /* [ranks] */
+	epHtTo *const places; /* [ranks] */
 
 	GIN_FN EpHt(const epArgs &a, char *shared, uint32_t n, bool isRail = false)
 	    : EpBlock(a, shared), ht(a.ht.plan), call(a.ht.call), handle(call.handle), number(n),
-	      rail(isRail), epoch(0), places(reinterpret_cast<Place *>(shared))
+	      rail(isRail), epoch(0), places(reinterpret_cast<epHtTo *>(shared))
 	{
 	}
 
@@ -122,7 +120,7 @@ public:
 	GIN_FN static size_t scratchBytes(const epPlan &plan)
 	{
 		return plan.nRanks > GIN_EP_HT_MAX_RANKS ? 0 /* not run */
-							 : plan.nRanks * sizeof(Place);
+							 : plan.nRanks * sizeof(epHtTo);
 	}
 
 protected:

@@ -12,7 +12,6 @@
 #define GIN_EP_HT_DISPATCH_CUH
 
 #include "common.cuh"
-#include "move.cuh"
 
 /* Teams of a block. Bulk copies need few threads. */
 #if GIN_HAS_BULK
@@ -68,9 +67,11 @@ struct epHtRun {
 	GIN_FN static void done(uint32_t) {}
 	static constexpr bool tells = false;
 
-	template <class F> GIN_FN void each(uint32_t i, F f) const
+	GIN_FN static uint32_t places() { return 1; }
+	GIN_FN bool place(uint32_t i, uint32_t, epHtTo *at) const
 	{
-		f(to + size_t{i} * EP_HT_PIECE, nullptr);
+		*at = {to + size_t{i} * EP_HT_PIECE, nullptr};
+		return true;
 	}
 };
 
@@ -100,9 +101,10 @@ protected:
 		{
 			return of.metaAt(token(i), w);
 		}
-		template <class F> GIN_FN void each(uint32_t i, F f) const
+		GIN_FN uint32_t places() const { return of.peers(); }
+		GIN_FN bool place(uint32_t i, uint32_t n, epHtTo *to) const
 		{
-			of.eachPlace(token(i), f);
+			return of.placeAt(token(i), n, to);
 		}
 		GIN_FN void done(uint32_t end) const
 		{
@@ -235,18 +237,19 @@ protected:
 		       (w - 1 - 2 * call.topk) * call.scaleStep;
 	}
 
-	/* At all direct peers. Every rank begins with the next one, and ends with itself. */
-	template <class F> GIN_FN void eachPlace(uint32_t t, F f) const
+	/* At direct peer `n`. Every rank begins with the next one, and ends with itself. */
+	GIN_FN bool placeAt(uint32_t t, uint32_t n, epHtTo *to) const
 	{
-		uint32_t r = plan.rank;
-		GIN_NO_UNROLL
-		for (uint32_t n = 0; n < peers(); n++) {
-			r = r + 1 < firstPeer() + peers() ? r + 1 : firstPeer();
-			const size_t slot = slotOf(t, r);
-			if (slot != EP_NONE)
-				f(places[r].row + slot * call.rowBytes,
-				  places[r].meta + slot * call.metaBytes);
-		}
+		const uint32_t next = plan.rank + 1 + n, end = firstPeer() + peers();
+		return placeIn(places[next < end ? next : next - peers()],
+			       slotOf(t, next < end ? next : next - peers()), to);
+	}
+
+	GIN_FN bool placeIn(const epHtTo &first, uint32_t slot, epHtTo *to) const
+	{
+		*to = {first.row + size_t{slot} * call.rowBytes,
+		       first.meta + size_t{slot} * call.metaBytes};
+		return slot != EP_NONE;
 	}
 
 	/* Done words of units first, first + step, ..., which are there, to all direct peers. */

@@ -7,12 +7,13 @@
  *	source(i), bytes(i)	an item's row: multiples of 16
  *	metaWords()		words of its meta; 0: none
  *	metaAt(i, w)		where word w of the meta is; NULL: it is the number meta(i, w)
- *	each(i, f)		calls f(row, meta) for each place of the item
+ *	places()		places that an item may have
+ *	place(i, n, &to)	place n of item i; false: the item does not go there
  *	done(end)		the items below `end` are at their places; by the whole team
  *	tells			is done() called before the end, too?
  *
- * With bulk copies one thread of a warp keeps a ring of stages in flight, each for a row and its
- * meta, which the warp gathers by copies of 4 bytes. Otherwise the team loads and stores.
+ * With bulk copies a warp keeps a ring of stages in flight, each for a row and its meta, which the
+ * warp gathers by copies of 4 bytes; a lane stores to a place. Otherwise the team loads and stores.
  */
 #ifndef GIN_EP_HT_MOVE_CUH
 #define GIN_EP_HT_MOVE_CUH
@@ -38,6 +39,11 @@
 #endif
 #define EP_HT_STAGES 6u
 
+/* Where a row and its meta go. */
+struct epHtTo {
+	char *row, *meta;
+};
+
 /* A word that a gather has loaded, or a number. */
 template <class Items> GIN_FN uint32_t epMetaWord(const Items &items, uint32_t i, uint32_t w)
 {
@@ -52,14 +58,18 @@ template <class Items> GIN_FN void epMoveByThreads(uint32_t n, const Items &item
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < n; i++) {
 		const char *const from = items.source(i);
-		items.each(i, [&](char *row, char *meta) {
+		GIN_NO_UNROLL
+		for (uint32_t p = 0; p < items.places(); p++) {
+			epHtTo to;
+			if (!items.place(i, p, &to))
+				continue;
 			GIN_NO_UNROLL
 			for (uint32_t b = lane * 16; b < items.bytes(i); b += lanes * 16)
-				epPieceStore(row + b, epPieceLoad(from + b));
+				epPieceStore(to.row + b, epPieceLoad(from + b));
 			GIN_NO_UNROLL
 			for (uint32_t w = lane; w < items.metaWords(); w += lanes)
-				reinterpret_cast<uint32_t *>(meta)[w] = epMetaWord(items, i, w);
-		});
+				reinterpret_cast<uint32_t *>(to.meta)[w] = epMetaWord(items, i, w);
+		}
 		if (Items::tells && (i + 1) % EP_HT_STEP == 0 && i + 1 < n) {
 			epTeamSync();
 			items.done(i + 1);
@@ -138,17 +148,29 @@ GIN_FN void epStageLoad(const epStages &s, uint32_t stage, uint32_t i, const Ite
 	}
 }
 
-/* The stage's row and meta to all places of item i: one group. By one thread. */
+/*
+ * Item i, when it is in its stage, to all its places: one group of each lane. A lane finds its
+ * place while the load is on its way.
+ */
 template <class Items> GIN_FN void epStageStore(const epStages &s, uint32_t i, const Items &items)
 {
 	const uint32_t from = s.base + s.at * s.size, bytes = items.bytes(i);
 	const uint32_t metaBytes = (items.metaWords() * 4 + 15) / 16 * 16;
-	ginBulkFence(); /* the meta is written by threads */
-	items.each(i, [&](char *row, char *meta) {
-		ginBulkWrite(row, from, bytes);
-		if (metaBytes)
-			ginBulkWrite(meta, from + bytes, metaBytes);
-	});
+	uint32_t p = ginLane();
+	epHtTo to;
+	bool goes = p < items.places() && items.place(i, p, &to);
+	ginBulkPass(s.barriers + 8 * s.at, s.phase);
+	if (metaBytes)
+		ginBulkFence(); /* the meta is written by threads */
+	while (p < items.places()) {
+		if (goes) {
+			ginBulkWrite(to.row, from, bytes);
+			if (metaBytes)
+				ginBulkWrite(to.meta, from + bytes, metaBytes);
+		}
+		p += 32;
+		goes = p < items.places() && items.place(i, p, &to);
+	}
 	ginBulkCommit();
 }
 
@@ -165,9 +187,7 @@ template <class Items> GIN_FN void epMoveInBulk(epStages &s, uint32_t n, const I
 		load();
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < n; i++) {
-		ginBulkPass(s.barriers + 8 * s.at, s.phase);
-		if (ginLane() == 0)
-			epStageStore(s, i, items);
+		epStageStore(s, i, items);
 		if (++s.at == s.count)
 			s.at = 0, s.phase ^= 1;
 		if (i >= EP_HT_READING && next < n) { /* into the stage of item i - READING */

@@ -36,10 +36,12 @@ class EpHtRailDispatch : public EpHtDispatch
 		{
 			return of.metaAt(token(i), w);
 		}
-		template <class F> GIN_FN void each(uint32_t i, F f) const
+		GIN_FN static uint32_t places() { return 1; }
+		GIN_FN bool place(uint32_t i, uint32_t, epHtTo *at) const
 		{
 			char *const meta = to + size_t{i} * of.rowStep();
-			f(meta + of.call.metaBytes, meta);
+			*at = {meta + of.call.metaBytes, meta};
+			return true;
 		}
 		GIN_FN static void done(uint32_t) {}
 		static constexpr bool tells = false;
@@ -67,9 +69,12 @@ class EpHtRailDispatch : public EpHtDispatch
 		{
 			return metaOf(i) + w * 4;
 		}
-		template <class F> GIN_FN void each(uint32_t i, F f) const
+		GIN_FN uint32_t places() const { return of.peers(); }
+		GIN_FN bool place(uint32_t i, uint32_t n, epHtTo *to) const
 		{
-			of.eachFinal(pairs, rank, epHtBitOf(bits, i), f);
+			const uint32_t slot = slotIn(pairs[n], epHtBitOf(bits, i));
+			const uint32_t first = rank / of.peers() * of.peers();
+			return of.placeIn(of.places[first + n], slot, to);
 		}
 		GIN_FN static void done(uint32_t) {}
 		static constexpr bool tells = false;
@@ -187,20 +192,6 @@ private:
 		tellGroup(pairs, source, group);
 		epTeamSync();
 		return epTeamAll(!epTeamFirst() || rail.free(chunk));
-	}
-
-	/* The places of token `n` of a group of a rail peer, at the ranks of this domain. */
-	template <class F>
-	GIN_FN void eachFinal(const epHtPair *pairs, uint32_t source, uint32_t n, F f) const
-	{
-		GIN_NO_UNROLL
-		for (uint32_t j = 0; j < peers(); j++) {
-			const size_t slot = slotIn(pairs[j], n);
-			const Place &place = places[source / peers() * peers() + j];
-			if (slot != EP_NONE)
-				f(place.row + slot * call.rowBytes,
-				  place.meta + slot * call.metaBytes);
-		}
 	}
 
 	/* Done words of a group of a rail peer, to the ranks of this domain. */
