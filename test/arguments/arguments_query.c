@@ -104,18 +104,24 @@ static void otherSizes(ginComm_t comm)
 
 static void badIndexes(ginComm_t comm)
 {
-	static const int indexes[] = {-1, 1000, INT_MIN, INT_MAX};
+	static const int indexes[] = {-1, 1000, INT_MIN, INT_MAX, 0}; /* 0: the count */
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	ginParamInfo_t param = GIN_PARAM_INFO_INIT;
 	struct guarded g;
+
+	EXPECT_SUCCESS(ginCommQuery(comm, &info));
+	EXPECT_SUCCESS(ginParamQuery(0, &param));
 
 	for (size_t i = 0; i < sizeof(indexes) / sizeof(indexes[0]); i++) {
 		poison(&g, sizeof(ginBackendInfo_t));
-		EXPECT_FAILS(ginCommQueryBackend(comm, indexes[i], &g.info.backend),
+		EXPECT_FAILS(ginCommQueryBackend(comm, indexes[i] ? indexes[i] : info.backends,
+						 &g.info.backend),
 			     ginErrorInvalidArgument, "ginCommQueryBackend: rank ", "index is ",
 			     "must be 0 to ");
 		EXPECT(untouched(&g));
 		poison(&g, sizeof(ginParamInfo_t));
-		EXPECT_FAILS(ginParamQuery(indexes[i], &g.info.param), ginErrorInvalidArgument,
-			     "ginParamQuery: index is ", "must be 0 to ");
+		EXPECT_FAILS(ginParamQuery(indexes[i] ? indexes[i] : param.count, &g.info.param),
+			     ginErrorInvalidArgument, "ginParamQuery: index is ", "must be 0 to ");
 		EXPECT(untouched(&g));
 	}
 	poison(&g, sizeof(ginNicInfo_t));

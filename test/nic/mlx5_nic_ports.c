@@ -7,7 +7,32 @@
  */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <infiniband/verbs.h>
+#include <net/if.h>
+
 #include "nic.h"
+
+/* gid.c of this file, over tables of the test: the device's entries, and this host's interfaces. */
+static struct ibv_gid_entry gidTable[2];
+static struct ifaddrs *ownAddresses;
+
+#define ibv_query_gid_table(context, entries, most, flags)                                         \
+	((void)(context), memcpy(entries, gidTable, sizeof(gidTable)), (ssize_t)2)
+#define getifaddrs(list) (*(list) = ownAddresses, 0)
+#define freeifaddrs(list) ((void)(list))
+#define if_indextoname nameOf
+
+/* Others are of another network namespace. */
+static char *nameOf(unsigned index, char *name)
+{
+	errno = ENXIO;
+	return index == 1 ? strcpy(name, "eth1") : index == 10 ? strcpy(name, "eth10") : NULL;
+}
+
+#include "backends/rdma/nic/explain.c"
+#include "backends/rdma/nic/gid.c"
 
 enum { ROOM = 16, NO_GID = 7 };
 
@@ -86,6 +111,52 @@ static void choices(void)
 	chosen(0, 512, 1, 2);
 }
 
+/* Which of two entries is chosen; -1: none. eth1 has 10.0.0.1 by a label, eth10 10.0.0.10. */
+static void gids(void)
+{
+	enum { v1 = IBV_GID_TYPE_ROCE_V1, v2 = IBV_GID_TYPE_ROCE_V2 };
+	static const struct {
+		struct {
+			uint32_t type, interface;
+			const char *gid;
+		} entry[2];
+		int chosen;
+	} cases[] = {
+		{{{v2, 1, "fe80::1"}, {v2, 1, "2001:db8::1"}}, 1},
+		{{{v2, 1, "2001:db8::1"}, {v2, 1, "::ffff:10.0.0.1"}}, 1},
+		{{{v2, 1, "::ffff:169.254.1.1"}, {v2, 1, "2001:db8::1"}}, 1},
+		{{{v1, 1, "::ffff:10.0.0.1"}, {v2, 1, "fe80::1"}}, 1},
+		{{{v2, 1, "::ffff:10.0.0.10"}, {v2, 1, "fe80::1"}}, 1},
+		{{{v2, 10, "::ffff:10.0.0.10"}, {v2, 1, "2001:db8::1"}}, 0},
+		{{{v2, 9, "fe80::1"}, {v2, 9, "::ffff:10.0.0.1"}}, -1},
+	};
+	struct sockaddr_in one = {.sin_family = AF_INET, .sin_addr = {htonl(0x0a000001)}},
+			   ten = {.sin_family = AF_INET, .sin_addr = {htonl(0x0a00000a)}};
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+	struct ifaddrs own[] = {{.ifa_name = "eth1:0", .ifa_addr = (struct sockaddr *)&one},
+				{.ifa_name = "eth10", .ifa_addr = (struct sockaddr *)&ten},
+				{.ifa_name = "eth1", .ifa_addr = (struct sockaddr *)&six}};
+
+	inet_pton(AF_INET6, "2001:db8::1", &six.sin6_addr);
+	own[0].ifa_next = &own[1];
+	own[1].ifa_next = &own[2];
+	ownAddresses = own;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rdmaPort port = {.number = 1};
+		for (uint32_t e = 0; e < 2; e++) {
+			gidTable[e] =
+				(struct ibv_gid_entry){.gid_index = e,
+						       .port_num = 1,
+						       .gid_type = cases[i].entry[e].type,
+						       .ndev_ifindex = cases[i].entry[e].interface};
+			inet_pton(AF_INET6, cases[i].entry[e].gid, gidTable[e].gid.raw);
+		}
+		int result = gidChoose(&port, -1, nicWhy);
+		EXPECT_EQUAL(result < 0 ? -1 : (int)port.gid.index, cases[i].chosen);
+	}
+	EXPECT_HAS(nicWhy, "port 1 has GIDs of other network namespaces alone");
+}
+
 /* A sentence for an earlier request remains valid after the port is gone, and is given once. */
 static void events(void)
 {
@@ -160,6 +231,7 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	nicLoad();
+	expectChild("GIDs", gids);
 	if (words)
 		return describedBy(words);
 	if (!nicIsSoftware())

@@ -320,6 +320,12 @@ static void wrongPuts(Rank &r, const Streams &s, const Buffer &b)
 	refused(put(&s.dc, 0, 0, w, 65, w, 0, 0), wrong, "dstWin: 0 bytes at offset 65");
 	refused(put(&s.dc, 0, 0, w, SIZE_MAX, w, 0, 2), wrong, "are not within the 64");
 	refused(put(&s.dc, 0, 0, w, 0, w, 1, 64), wrong, "srcWin: 64 bytes at offset 1");
+	Buffer uneven(r, 64 + 8 * static_cast<size_t>(r.rank));
+	for (int peer = 0; peer < r.nRanks; peer++) {
+		s.put(peer, b, s.own(), uneven, uneven.bytes - 1, 1);
+		refused(put(&s.dc, 0, peer, w, 0, uneven.window, uneven.bytes - 1, 2), wrong,
+			"srcWin: 2 bytes at offset ");
+	}
 	refused(ginPutSignalOnStream(r.comm, &s.dc, 0, 0, w, 0, w, 0, 1, s.dc.signals, 1, on),
 		wrong, "signal is ");
 	refused(ginPutOnStream(nullptr, &s.dc, 0, 0, w, 0, w, 0, 1, on), wrong, "comm");

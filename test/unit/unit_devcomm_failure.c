@@ -2,11 +2,15 @@
 /*
  * unit_devcomm_failure.c - the abort line of a device communicator: each failure of the
  * communicator reaches it, at any time, as the error that kernels get; and which of two failures
- * determines the sentence
+ * determines the sentence. What the host says of waits that kernels have told, and which of them it
+ * warns of again.
  */
 /* LINK: -Wl,--wrap=controlAgree,--wrap=controlError */
+/* NEEDS: libgin-stream.so */
 #include "ranks.h"
 #include "expect.h"
+#include "lib/base/clock.h"
+#include "lib/base/param.h"
 #include "lib/devcomm/devcomm.h"
 
 static int agreements;	  /* of rank 0 in ginDevCommCreate() that were success */
@@ -173,6 +177,116 @@ static void peerIsNoRank(void)
 	EXPECT_SUCCESS(ginCommDestroy(comm));
 }
 
+/* A device communicator of rank 4 of 5, by hand. The host of rank r is hr. */
+struct byHand {
+	struct ginComm comm;
+	struct devComm dc;
+	struct identity ranks[5];
+	struct hostLines lines;
+	uint8_t lost[5];
+};
+
+static void openByHand(struct byHand *b)
+{
+	*b = (struct byHand){.comm = {.rank = 4, .nRanks = 5, .domainSize = 1, .lostFirst = -1}};
+	b->comm.ranks = b->ranks;
+	b->comm.lost = b->dc.lost = b->lost;
+	b->comm.devComms = &b->dc;
+	b->dc.lines = &b->lines;
+	for (int r = 0; r < 5; r++)
+		snprintf(b->ranks[r].host, sizeof(b->ranks[r].host), "h%d", r);
+	pthread_mutex_init(&b->comm.lock, NULL);
+}
+
+/* Which rank a wait is for. In round k of a barrier the rank waits for that 2^k numbers below. */
+static void ranksOfWaits(void)
+{
+	enum { none = UINT32_MAX };
+	static const struct {
+		uint32_t call, context, peer;
+		uint64_t from; /* as ginFromPack() */
+		int domain, rank;
+	} cases[] = {
+		{ginCallBarrier, 5, 0, 0, 1, 3},
+		{ginCallBarrier, 5, 1, 0, 1, 2},
+		{ginCallBarrier, 5, 2, 0, 1, 0},
+		{ginCallBarrier, 4, 1, 0, 1, -1},
+		{ginCallBarrier, 5, 3, 0, 5, 3},
+		{ginCallBarrier, 5, 5, 0, 1, -1},
+		{ginCallWaitSignal, 0, 3, 0, 1, 3},
+		{ginCallWaitSignal, 0, 5, 0, 1, -1},
+		{ginCallWaitSignal, 0, none, 2 << 20 | 1, 1, 2},
+		{ginCallWaitSignal, 0, none, 2 << 20 | 2, 1, -1},
+		{ginCallWaitSignal, 0, none, 5 << 20 | 1, 1, -1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct byHand b;
+		char text[600] = "", words[80];
+		FILE *out = fmemopen(text, sizeof(text), "w");
+		openByHand(&b);
+		b.comm.domainSize = cases[i].domain;
+		b.dc.waits[0].record = (struct ginWaitRecord){.call = cases[i].call,
+							      .context = cases[i].context,
+							      .peer = cases[i].peer,
+							      .from = cases[i].from};
+		b.dc.waits[0].waited = 7 * SECOND;
+		devCommWriteWaits(&b.comm, &b.dc, out);
+		fclose(out);
+		snprintf(words, sizeof(words), "wait %d 7 ", cases[i].rank);
+		EXPECT_HAS(text, words);
+		snprintf(words, sizeof(words), "; rank %d (host h%d), for which it waits, lives\n",
+			 cases[i].rank, cases[i].rank);
+		EXPECT_HAS(text, cases[i].rank < 0 ? "; all ranks live\n" : words);
+	}
+}
+
+/*
+ * A wait that has lasted since the warning is not warned of again; one that began later, in the
+ * next iteration for example, is.
+ */
+static void warnedAgain(uint64_t units, int isAgain)
+{
+	struct ginWaitRecord told = {.call = ginCallWaitSignal, .now = 100ull << 30};
+	struct byHand b;
+
+	openByHand(&b);
+	told.times = (uint32_t)(100 - units) << 16; /* of 2^30 ns */
+	told.question = 0x80;
+	b.lines.waits[3] = told;
+	b.dc.asks = 1;
+	b.dc.waits[0].record = told;
+	b.dc.waits[0].told = clockNow() - SECOND;
+	const uint64_t before = b.dc.waits[0].warned = clockNow() - 10 * SECOND;
+	devCommsTick(&b.comm);
+	EXPECT_EQUAL(b.dc.waits[0].warned != before, isAgain);
+}
+
+static void warnings(void)
+{
+	setenv("GIN_WAIT_WARN", "2", 1);
+	EXPECT_SUCCESS(paramCheck());
+	warnedAgain(12, 0);
+	warnedAgain(5, 1);
+}
+
+/* A peer of which a queue alone has failed, in this device communicator. */
+static void streamAfterQueue(void)
+{
+	ginDevCommRequirements_t want = GIN_DEV_COMM_REQUIREMENTS_INIT;
+	ginComm_t comm = openAlone();
+	ginDevComm dc;
+
+	want.streams = 1;
+	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
+	EXPECT_SUCCESS(ginSignalOnStream(comm, &dc, 0, 0, 0, 1, NULL));
+	EXPECT(devCommQueueFailed(comm, NULL, 0, "a queue has failed"));
+	EXPECT_EQUAL(ginSignalOnStream(comm, &dc, 0, 0, 0, 1, NULL), ginErrorPeer);
+	EXPECT_HAS(ginGetLastError(), "rank 0 has failed");
+	ginDevCommDestroy(comm, &dc);
+	ginCommDestroy(comm);
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "none", 0);
@@ -182,5 +296,8 @@ int main(void)
 	expectChild("results that kernels get", resultsOfLines);
 	expectChild("a transport's news of a failure comes first", newsComesLate);
 	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
+	expectChild("the ranks for which kernels wait", ranksOfWaits);
+	expectChild("warnings of waits that are alike", warnings);
+	expectChild("calls on streams after a queue has failed", streamAfterQueue);
 	return expectFailures != 0;
 }

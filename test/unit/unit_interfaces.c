@@ -68,12 +68,13 @@ static int expectOrder(const char *const *addresses, int count)
 	return all;
 }
 
-static void expectLast(const char *address)
+/* Among the last `few`. */
+static void expectLast(const char *address, int few)
 {
 	struct netInterface *list = NULL;
 	int all = socketInterfaces(&list);
 
-	EXPECT_EQUAL(at(list, all, address), all - 1);
+	EXPECT(at(list, all, address) >= all - few);
 	free(list);
 }
 
@@ -85,7 +86,7 @@ static void inOrder(void)
 
 	makeHost();
 	EXPECT_EQUAL(expectOrder(before, 3), 15);
-	expectLast("10.3.0.1");
+	expectLast("10.3.0.1", 1);
 	ip("route add default via 10.2.0.254");
 	EXPECT_EQUAL(expectOrder(after, 3), 15);
 	EXPECT_EQUAL(socketAddresses("", few, 2), 2);
@@ -110,11 +111,16 @@ static void deprecated(void)
 	makeHost();
 	if (access("/proc/net/if_inet6", R_OK))
 		return; /* the kernel has no IPv6 */
+	/* The kernel checks fd00:1::3 for doubles for a hundred seconds. */
+	expectThat(!system("echo 100 >/proc/sys/net/ipv6/conf/gate/dad_transmits"), __FILE__,
+		   __LINE__, "dad_transmits");
+	ip("-6 addr add fd00:1::3/64 dev gate");
 	ip("-6 addr add fd00:1::1/64 dev gate nodad preferred_lft 0");
 	ip("-6 addr add fd00:1::2/64 dev gate nodad");
 	ip("-6 route add default via fd00:1::fe");
-	EXPECT_EQUAL(expectOrder(order, 3), 17);
-	expectLast("fd00:1::1");
+	EXPECT_EQUAL(expectOrder(order, 3), 18);
+	expectLast("fd00:1::1", 2);
+	expectLast("fd00:1::3", 2);
 }
 
 /* As two hosts of the first kind: the other one has reached this one by the interface `plain`. */

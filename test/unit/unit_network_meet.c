@@ -20,6 +20,7 @@ static struct {
 	int greets, answers; /* does the peer? */
 	int proves;
 	int floods; /* a message of no rank comes whenever this rank looks */
+	uint32_t lane, rails[RANKS];
 	uint64_t forged;
 } net;
 
@@ -113,6 +114,7 @@ static const void *blobOf(void *core, int rank, uint32_t route)
 				  .plugin = "fake",
 				  .address = {[10] = 0xff, 0xff, 10, 0, 0}};
 	blob.address[15] = (uint8_t)(hosts[rank] - 'a' + 1);
+	blob.rails = net.rails[rank];
 	return &blob;
 }
 
@@ -140,6 +142,7 @@ static ginResult_t meet(void)
 		snprintf(ranks[r].host, sizeof(ranks[r].host), "host-%c", hosts[r]);
 	}
 	struct networkLane *lane = makeLane(&calls, &scope);
+	lane->index = net.lane;
 	ginResult_t result = networkMeetLane(lane);
 	net.forged = lane->forged;
 	free(lane);
@@ -165,6 +168,22 @@ static void heard(void)
 	EXPECT_SUCCESS(meet());
 	EXPECT_EQUAL(net.sent[PEER], 2);
 	EXPECT(net.op[PEER][0] == 1 && net.op[PEER][1] == 2);
+}
+
+/* On a further lane ranks meet if one of them has a further rail. */
+static void heardOnRails(void)
+{
+	static const int of[] = {ME, PEER};
+
+	net.lane = 1;
+	EXPECT_SUCCESS(meet());
+	EXPECT_EQUAL(net.sent[PEER], 0);
+	for (int i = 0; i < 2; i++) {
+		net.rails[of[i]] = 2;
+		net.sent[PEER] = net.events = net.taken = 0;
+		heard();
+		net.rails[of[i]] = 1;
+	}
 }
 
 static void heardByProofs(void)
@@ -231,6 +250,7 @@ int main(void)
 	setenv("GIN_LOG", "none", 1);
 	expectChild("both hear", heard);
 	expectChild("both hear, by proofs", heardByProofs);
+	expectChild("both hear, on a further rail", heardOnRails);
 	expectChild("a stranger greets in a rank's name", stranger);
 	expectChild("a stranger never stops", flood);
 	expectChild("a peer is silent", silent);

@@ -8,6 +8,7 @@
  */
 #include "root_visitors.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -351,6 +352,31 @@ static void newsOfMeetings(void)
 	EXPECT_EQUAL(meetingWatch(&m), -1);
 }
 
+/*
+ * No address answers: the reason is that of the last one that this host reaches, wherever it is in
+ * the list. The kernel takes no TCP to a group of hosts for reachable.
+ */
+static void reasons(void)
+{
+	static const struct netAddress far = {.family = AF_INET, .bytes = {224, 0, 0, 1}},
+				       here = {.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t bytes = sizeof(name);
+	int fd = socket(AF_INET, SOCK_STREAM, 0); /* has a port, and does not listen */
+
+	EXPECT(!bind(fd, (struct sockaddr *)&name, bytes) &&
+	       !getsockname(fd, (struct sockaddr *)&name, &bytes));
+	for (int first = 0; first < 2; first++) {
+		const struct rootContact contact = {
+			.port = ntohs(name.sin_port),
+			.addresses = 2,
+			.address = {first ? far : here, first ? here : far}};
+		EXPECT_EQUAL(meetingReach(&contact, clockNow() + VISIT_SECONDS * SECOND), -1);
+		EXPECT_EQUAL(errno, ECONNREFUSED);
+	}
+	close(fd);
+}
+
 /* Each bit of the key depends on the contact's key, name, generation and nonce. */
 static void derivedKeys(void)
 {
@@ -566,6 +592,7 @@ int main(void)
 	expectChild("ranks that leave and die", lostRanks);
 	expectChild("a rank that dies while it joins", lostWhileJoining);
 	expectChild("news of a meeting", newsOfMeetings);
+	expectChild("why no address answers", reasons);
 	expectChild("derived keys", derivedKeys);
 	expectChild("a rank that ends before its request", lostBeforeRequest);
 	expectChild("a rank with a shorter limit", shorterLimit);
