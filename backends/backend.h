@@ -209,6 +209,12 @@ struct backendOps {
 	ginResult_t (*contextsPeerStats)(void *contexts, int peer, ginPeerStats_t *stats);
 
 	/*
+	 * How many posts of all contexts to a peer are outstanding; adds those that have completed
+	 * to *completed. In any unit, as the host knows them: the GPU is not asked. Any thread.
+	 */
+	uint64_t (*contextsOutstanding)(void *contexts, int peer, uint64_t *completed);
+
+	/*
 	 * Returns when everything that kernels have posted is complete or has failed; or at
 	 * deadlineToTell(), ginErrorTimeout and a sentence about what is given up. No kernel uses
 	 * the contexts any more. Not called when the communicator has failed.

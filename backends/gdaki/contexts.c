@@ -207,9 +207,10 @@ static struct gdakiPairsWanted pairsFor(const struct gdaki *g, const struct back
 						 least(paramNumber(paramGdakiDoorbells), queues)};
 }
 
-static size_t reportedBytes(const struct gdakiContexts *s)
+/* Of gdakiContexts.seen and reported. */
+static size_t seenBytes(const struct gdakiContexts *s)
 {
-	return s->count;
+	return s->count * (sizeof(*s->seen) + sizeof(*s->reported));
 }
 
 void gdakiContextsPlan(struct plan *plan)
@@ -220,7 +221,7 @@ void gdakiContextsPlan(struct plan *plan)
 
 	pairsPlan(plan, s.depth);
 	plan->regions[planCreate]++; /* the landing */
-	plan->memory[planCreate].heap += reportedBytes(&s);
+	plan->memory[planCreate].heap += seenBytes(&s);
 	plan->memory[planCreate].device += tablesBytes(&s) + landingBytes(&s);
 }
 
@@ -229,8 +230,9 @@ static ginResult_t makeTables(struct gdakiContexts *s)
 	s->count = pairsCount(s->pairs);
 	if (!s->count)
 		return ginSuccess;
-	s->reported = calloc(reportedBytes(s), 1);
-	ginResult_t result = s->reported ? allocTables(s) : fail(ginErrorSystem, "no memory");
+	s->seen = calloc(seenBytes(s), 1);
+	s->reported = (uint8_t *)(s->seen + s->count);
+	ginResult_t result = s->seen ? allocTables(s) : fail(ginErrorSystem, "no memory");
 	if (result == ginSuccess)
 		result = openLanding(s);
 	if (result == ginSuccess && s->g->ringer.started)
@@ -312,7 +314,7 @@ void gdakiContextsClose(void *state, void *contexts)
 		memoryFree(d, s->landing);
 	if (s->queues)
 		memoryFree(d, s->queues);
-	free(s->reported);
+	free(s->seen);
 	free(s);
 }
 

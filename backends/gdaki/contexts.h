@@ -24,9 +24,13 @@ struct gdakiContexts {
 	struct rdmaRegion *region; /* `landing`, registered */
 	struct rdmaKeys keys;	   /* of `region` */
 	int running;		   /* ringer and monitor have it in their lists */
+	/* Written by the monitor, which looks once a second: */
+	struct gdakiSeen {
+		uint64_t outstanding, completed; /* WQEBBs */
+	} * seen;				 /* [count] */
 	/* Used by the monitor only: */
 	struct gdakiContexts *next;
-	uint8_t *reported; /* [count]: enum monitorReported */
+	uint8_t *reported; /* [count]: enum monitorReported; in the memory of `seen` */
 	uint32_t asked;	   /* queue pairs whose state the device was asked for, round robin */
 };
 
@@ -37,6 +41,7 @@ void gdakiContextsDescribe(void *contexts, ginDevComm *devComm);
 void gdakiContextsDescribePeer(void *contexts, int peer, struct ginPeer *entry);
 ginResult_t gdakiContextsStats(void *contexts, uint32_t context, ginStats_t *stats);
 ginResult_t gdakiContextsPeerStats(void *contexts, int peer, ginPeerStats_t *stats);
+uint64_t gdakiContextsOutstanding(void *contexts, int peer, uint64_t *completed);
 ginResult_t gdakiContextsDrain(void *state, void *contexts);
 void gdakiContextsClose(void *state, void *contexts);
 

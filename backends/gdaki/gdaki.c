@@ -215,6 +215,7 @@ const struct backendOps backendGdaki = {
 	.contextsDescribePeer = gdakiContextsDescribePeer,
 	.contextsStats = gdakiContextsStats,
 	.contextsPeerStats = gdakiContextsPeerStats,
+	.contextsOutstanding = gdakiContextsOutstanding,
 	.contextsDrain = gdakiContextsDrain,
 	.contextsClose = gdakiContextsClose,
 	.plan = planGdaki,

@@ -273,6 +273,30 @@ static int takeFailure(struct gdakiContexts *s, uint32_t i, const struct gdakiPr
 	return finding->lost >= 0;
 }
 
+/* For gdakiContextsOutstanding(). */
+static void noteSeen(struct gdakiContexts *s, uint32_t i, const struct gdakiProgress *progress)
+{
+	uint64_t left = gdakiIsIdle(progress) ? 0 : progress->posted - progress->completed;
+
+	__atomic_store_n(&s->seen[i].outstanding, left, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->seen[i].completed, progress->completed, __ATOMIC_RELAXED);
+}
+
+uint64_t gdakiContextsOutstanding(void *contexts, int peer, uint64_t *completed)
+{
+	const struct gdakiContexts *s = contexts;
+	uint64_t outstanding = 0;
+
+	for (uint32_t c = 0; c <= s->contexts; c++) {
+		uint32_t i = pairsQueue(s->pairs, c, peer);
+		if (i == PAIRS_NONE || i >= s->count)
+			continue;
+		outstanding += __atomic_load_n(&s->seen[i].outstanding, __ATOMIC_RELAXED);
+		*completed += __atomic_load_n(&s->seen[i].completed, __ATOMIC_RELAXED);
+	}
+	return outstanding;
+}
+
 /* Reads the completions of all queues; 1 if a peer is lost. */
 static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding)
 {
@@ -281,9 +305,10 @@ static int nextFailureOf(struct gdakiContexts *s, struct monitorFinding *finding
 
 	for (uint32_t i = 0; queues && i < s->count && !found; i++) {
 		struct gdakiProgress progress;
+		progress = gdakiProgressOf(s, &queues[i]);
+		noteSeen(s, i, &progress);
 		if (s->reported[i] == reportedEveryone)
 			continue;
-		progress = gdakiProgressOf(s, &queues[i]);
 		found = progress.syndrome && takeFailure(s, i, &progress, finding);
 	}
 	gdakiSnapshotFree(s, queues);

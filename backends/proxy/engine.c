@@ -202,6 +202,7 @@ static void complete(struct proxyEngine *e, struct proxyFlow *flow, struct proxy
 	int well = w->result == ginSuccess && flow->lost == ginSuccess;
 
 	statsCompleted(&e->stats, w, well);
+	statsAdd(&flow->stats.ended, 1);
 	if (well) {
 		count(w);
 		publishDone(e, w->peer, w->ticket + 1);

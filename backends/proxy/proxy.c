@@ -260,6 +260,16 @@ static ginResult_t proxyContextsPeerStats(void *contexts, int peer, ginPeerStats
 	return ginSuccess;
 }
 
+static uint64_t proxyContextsOutstanding(void *contexts, int peer, uint64_t *completed)
+{
+	const struct proxyContexts *s = contexts;
+	uint64_t outstanding = 0;
+
+	for (uint32_t c = 0; c < s->made; c++)
+		outstanding += statsOutstanding(&s->engine[c]->flows[peer].stats, completed);
+	return outstanding;
+}
+
 static ginResult_t failDrain(const struct proxy *p, const struct proxyEngine *engine)
 {
 	int peer = engineFirstPeer(engine);
@@ -371,6 +381,7 @@ const struct backendOps backendProxy = {
 	.contextsDescribe = proxyContextsDescribe,
 	.contextsStats = proxyContextsStats,
 	.contextsPeerStats = proxyContextsPeerStats,
+	.contextsOutstanding = proxyContextsOutstanding,
 	.contextsDrain = proxyContextsDrain,
 	.contextsClose = proxyContextsClose,
 	.progress = proxyProgress,

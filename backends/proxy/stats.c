@@ -68,6 +68,14 @@ void statsAddPeer(const struct proxyPeerStats *s, ginPeerStats_t *out)
 	out->posted += word(&s->posted);
 }
 
+uint64_t statsOutstanding(const struct proxyPeerStats *s, uint64_t *ended)
+{
+	uint64_t done = word(&s->ended), posted = word(&s->posted);
+
+	*ended += done;
+	return posted > done ? posted - done : 0;
+}
+
 void statsRead(const struct proxyStats *s, ginStats_t *out)
 {
 	out->counted = GIN_COUNTED_POSTS | GIN_COUNTED_BYTES;

@@ -17,6 +17,7 @@
 struct proxyPeerStats {
 	uint64_t posted, completed, failed;
 	uint64_t putBytes, getBytes;
+	uint64_t ended; /* signal and atomic are done, too, or have failed */
 };
 
 struct proxyStats {
@@ -91,6 +92,8 @@ static inline void statsDropped(struct proxyStats *s, const struct proxyWork *w)
 
 /* Any thread. */
 void statsRead(const struct proxyStats *stats, ginStats_t *out);
+/* How many descriptors are not done; adds those that are to *ended. */
+uint64_t statsOutstanding(const struct proxyPeerStats *stats, uint64_t *ended);
 /* Adds to the numbers of other contexts. */
 void statsAddPeer(const struct proxyPeerStats *stats, ginPeerStats_t *out);
 

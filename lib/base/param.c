@@ -217,7 +217,8 @@ static const struct paramInfo table[PARAM_COUNT] = {
 			   .most = 86400,
 			   .preset = "10",
 			   .meaning = "seconds after which the log names a call of a kernel that "
-				      "still waits; 0: never"},
+				      "still waits, or a rank to which no post completes; 0: "
+				      "never"},
 };
 
 static struct {

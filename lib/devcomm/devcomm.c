@@ -180,7 +180,7 @@ static void freeDevComm(ginComm_t comm, struct devComm *dc)
 	}
 	traceClose(comm, dc);
 	pinnedFree(&comm->device, dc->lines);
-	free(dc->lost);
+	free(dc->stalled);
 	free(dc);
 }
 
@@ -336,18 +336,19 @@ static ginResult_t makeLocal(ginComm_t comm, struct devComm *dc,
 
 _Static_assert(sizeof(struct hostLines) <= PINNED_SMALL, "it is a small block");
 
-/* Of devComm.lost and devComm.unconnected. */
-static size_t lostBytes(int nRanks)
+/* Of devComm.stalled, lost and unconnected, which are one piece of memory. */
+static size_t ranksBytes(int nRanks)
 {
-	return 2 * (size_t)nRanks;
+	return (size_t)nRanks * (sizeof(struct stalled) + 2);
 }
 
 static ginResult_t makeLost(ginComm_t comm, struct devComm *dc, const uint8_t *unconnected)
 {
 	dc->whyRank = -1;
-	dc->lost = calloc(1, lostBytes(comm->nRanks));
-	if (!dc->lost)
+	dc->stalled = calloc(1, ranksBytes(comm->nRanks));
+	if (!dc->stalled)
 		return fail(ginErrorSystem, "no memory");
+	dc->lost = (uint8_t *)(dc->stalled + comm->nRanks);
 	dc->unconnected = dc->lost + comm->nRanks;
 	if (unconnected)
 		memcpy(dc->unconnected, unconnected, (size_t)comm->nRanks);
@@ -393,7 +394,7 @@ void devCommPlan(uint32_t writer, const ginDevCommRequirements_t *want, struct p
 	struct planMemory *memory = &plan->memory[planCreate];
 	int byCpu = writer == ginWriterCpu;
 
-	memory->heap += plan->memory[planWindow].heap + lostBytes(plan->nRanks);
+	memory->heap += plan->memory[planWindow].heap + ranksBytes(plan->nRanks);
 	plan->regions[planCreate] += plan->regions[planWindow];
 	*(byCpu ? &memory->pinned : &memory->device) += wordBytes(want, (int)writer);
 	memory->device += sizeof(ginDevComm) + localBytesOf(byCpu, want) +

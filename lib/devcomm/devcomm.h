@@ -7,6 +7,7 @@
 
 #include "lib/comm.h"
 #include "queues.h"
+#include "stalled.h"
 #include "trace.h"
 
 /*
@@ -48,8 +49,9 @@ struct devComm {
 	uint64_t answered; /* `asked` of the last question that has ended */
 	struct toldWait waits[GIN_WAITS];
 	struct trace trace;
+	struct stalled *stalled;  /* [nRanks] */
 	uint8_t *lost;		  /* [nRanks]: lostDead if a queue to the rank has failed */
-	uint8_t *unconnected;	  /* [nRanks], of the requirements; in the memory of `lost` */
+	uint8_t *unconnected;	  /* [nRanks], of the requirements */
 	char why[SENTENCE_BYTES]; /* how the first of these queues failed */
 	int whyRank;		  /* the rank of `why`, or -1 */
 	struct devComm *next;

@@ -77,6 +77,16 @@ ginResult_t queuesPeerStats(ginComm_t comm, const struct devCommQueues *queues, 
 	return ginSuccess;
 }
 
+uint64_t queuesOutstanding(ginComm_t comm, const struct devCommQueues *queues, int peer,
+			   uint64_t *completed)
+{
+	for (int b = 0; b < BACKENDS_COUNT; b++)
+		if (queues->of[b])
+			return comm->backend[b].ops->contextsOutstanding(queues->of[b], peer,
+									 completed);
+	return 0;
+}
+
 ginResult_t queuesDrain(ginComm_t comm, const struct devCommQueues *queues)
 {
 	ginResult_t result = ginSuccess;

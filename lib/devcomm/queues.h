@@ -35,6 +35,10 @@ ginResult_t queuesStats(ginComm_t comm, const struct devCommQueues *queues, uint
 ginResult_t queuesPeerStats(ginComm_t comm, const struct devCommQueues *queues, int peer,
 			    ginPeerStats_t *stats);
 
+/* As backendOps.contextsOutstanding; without queues 0. */
+uint64_t queuesOutstanding(ginComm_t comm, const struct devCommQueues *queues, int peer,
+			   uint64_t *completed);
+
 /* As backendOps.contextsDrain and contextsClose. */
 ginResult_t queuesDrain(ginComm_t comm, const struct devCommQueues *queues);
 void queuesClose(ginComm_t comm, struct devCommQueues *queues);

@@ -154,6 +154,7 @@ static void askOrRead(ginComm_t comm, struct devComm *dc, uint64_t now)
 	if (!dc->asks && (dc->isWanted ||
 			  ((warnAfter() || dc->trace.pinned) && now - dc->asked >= askEvery()))) {
 		clearRecords(dc);
+		stalledLook(comm, dc, now);
 		devCommNextQuestion(dc, 0);
 		dc->asks = 1;
 		dc->isWanted = 0;
@@ -242,6 +243,22 @@ static void warnOf(const struct ginComm *comm, struct devComm *dc, uint64_t now,
 	}
 }
 
+/* Once, until a post completes. */
+static void warnOfStalled(const struct ginComm *comm, struct devComm *dc, struct warnings *out)
+{
+	char text[SENTENCE_BYTES - 64];
+
+	for (int r = 0; r < comm->nRanks && out->count < WARNINGS; r++) {
+		uint64_t time = stalledFor(dc, r);
+		if (!warnAfter() || time < warnAfter() || dc->stalled[r].isWarned)
+			continue;
+		dc->stalled[r].isWarned = 1;
+		stalledFormat(comm, dc, r, stateOf(comm, dc, r), text, sizeof(text));
+		snprintf(out->text[out->count++], SENTENCE_BYTES, "for %u s %s",
+			 (unsigned)(time / SECOND), text);
+	}
+}
+
 /* "wait", rank or -1, seconds, sentence. tools/gin_info/attach.c reads it. */
 void devCommWriteWaits(ginComm_t comm, const struct devComm *dc, FILE *out)
 {
@@ -254,6 +271,12 @@ void devCommWriteWaits(ginComm_t comm, const struct devComm *dc, FILE *out)
 		formatTold(comm, dc, &w->record, text, sizeof(text));
 		fprintf(out, "wait %d %u %s\n", waitsForRank(comm, &w->record),
 			(unsigned)(w->waited / SECOND), text);
+	}
+	for (int r = 0; r < comm->nRanks; r++) {
+		if (stalledFor(dc, r) < SECOND)
+			continue;
+		stalledFormat(comm, dc, r, stateOf(comm, dc, r), text, sizeof(text));
+		fprintf(out, "wait %d %u %s\n", r, (unsigned)(stalledFor(dc, r) / SECOND), text);
 	}
 }
 
@@ -269,6 +292,7 @@ void devCommsTick(ginComm_t comm)
 		traceDrain(comm, dc);
 		askOrRead(comm, dc, now);
 		warnOf(comm, dc, now, &warnings);
+		warnOfStalled(comm, dc, &warnings);
 	}
 	pthread_mutex_unlock(&comm->lock);
 	for (int i = 0; i < warnings.count; i++)
