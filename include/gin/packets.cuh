@@ -52,6 +52,41 @@ GIN_FN_COLD void ginPacketCopy(char *dst, const char *src, uint32_t bytes, uint3
 	ginCopy<4, 0>(dst, src, bytes, rank, size, [] { return true; });
 }
 
+/* The offset in the window of byte `at` of the part for `rank`. */
+GIN_FN size_t ginPacketOffset(const ginPacketBox &box, uint32_t rank, size_t at)
+{
+	return box.offset + rank * ginPacketPart(box.most) + at;
+}
+
+/* The id of the signal by which rank `by` counts the messages that it has sent. */
+GIN_FN uint32_t ginPacketSentId(const ginPacketBox &box, uint32_t by)
+{
+	return box.signals + by;
+}
+
+/* The id of the signal by which rank `by` counts the messages that it has read. */
+GIN_FN uint32_t ginPacketReadId(const ginPacketBox &box, uint32_t nRanks, uint32_t by)
+{
+	return box.signals + nRanks + by;
+}
+
+/*
+ * Counts message `number` on a network route as sent (`which` is 0) or received (1): in the shadow
+ * of the signal for which the call waited, and in the box.
+ */
+template <uint32_t routes>
+GIN_FN_COLD void ginPacketCount(const ginDevComm *dc, ginCold<ginPacketBox> box, uint32_t context,
+				uint32_t peer, uint32_t which, uint32_t number)
+{
+	const GinOn<routes, ginChecks, false> gin(*dc, context);
+	uint64_t *shadow = gin.signalShadow(which ? ginPacketSentId(box, peer)
+						  : ginPacketReadId(box, dc->nRanks, peer));
+	char *window = ginWindowAt(box.window, static_cast<int>(dc->rank)).address;
+
+	ginLocalStore(shadow, ginLocalLoad(shadow) + 1);
+	ginLocalStore(ginPacketCounts(window + ginPacketOffset(box, peer, 0)) + which, number);
+}
+
 /*
  * Messages to and from one peer through a box, which belongs to one device communicator. All
  * threads of a coop make a GinPackets and call it; they may send and receive by one object, or one
@@ -198,22 +233,16 @@ protected: /* of the traced class, too */
 		       ginRouteTo<routes>(dc, static_cast<int>(peer)) == ginRouteDirect;
 	}
 
-	/* The offset in the window of byte `at` of the part for `rank`. */
-	GIN_FN static size_t offsetOf(const ginPacketBox &box, uint32_t rank, size_t at)
-	{
-		return box.offset + rank * ginPacketPart(box.most) + at;
-	}
-
 	GIN_FN char *own(size_t at) const
 	{
 		return ginWindowAt(box.window, static_cast<int>(dc.rank)).address +
-		       offsetOf(box, peer, at);
+		       ginPacketOffset(box, peer, at);
 	}
 
 	GIN_FN char *peerPart() const
 	{
 		char *part = ginWindowAt(box.window, static_cast<int>(peer)).address;
-		return part ? part + offsetOf(box, dc.rank, 0) : nullptr;
+		return part ? part + ginPacketOffset(box, dc.rank, 0) : nullptr;
 	}
 
 	GIN_FN uint32_t newestCredit() const
@@ -388,40 +417,14 @@ protected: /* of the traced class, too */
 		return ginSuccess;
 	}
 
-	/* The id of the signal by which rank `by` counts the messages that it has sent. */
-	GIN_FN static uint32_t sentId(const ginPacketBox &box, uint32_t by)
-	{
-		return box.signals + by;
-	}
-
-	/* The id of the signal by which rank `by` counts the messages that it has read. */
-	GIN_FN static uint32_t readId(const ginPacketBox &box, uint32_t nRanks, uint32_t by)
-	{
-		return box.signals + nRanks + by;
-	}
-
-	/*
-	 * Counts message `number` on a network route as sent (`which` is 0) or received (1): in the
-	 * shadow of the signal for which the call waited, and in the box.
-	 */
+	/* Counts a message; `result`: of sending or receiving it. */
 	template <class Coop> GIN_FN ginResult_t counted(Coop coop, uint32_t which, uint32_t number,
 							 ginResult_t result) const
 	{
 		if (result == ginSuccess && coop.thread_rank() == 0)
-			countNetwork(dc.self, box, context, peer, which, number);
+			ginPacketCount<routes>(dc.self, box, context, peer, which, number);
 		coop.sync(); /* before a thread reads shadow and count again */
 		return result;
-	}
-
-	GIN_FN_COLD static void countNetwork(const ginDevComm *self, ginCold<ginPacketBox> box,
-					     uint32_t context, uint32_t peer, uint32_t which,
-					     uint32_t number)
-	{
-		const GinOn<routes, ginChecks, false> gin(*self, context);
-		uint64_t *shadow = gin.signalShadow(which ? sentId(box, peer)
-							  : readId(box, self->nRanks, peer));
-		ginLocalStore(shadow, ginLocalLoad(shadow) + 1);
-		ginLocalStore(countOf(*self, box, peer, which), number);
 	}
 
 	template <class Coop> GIN_FN ginResult_t sendNetwork(const char *src, uint32_t bytes,
@@ -444,7 +447,7 @@ protected: /* of the traced class, too */
 							      uint64_t timeout) const
 	{
 		const GinOn<posts, ginChecks, false> gin(dc, context, sharing);
-		const uint32_t read = readId(box, dc.nRanks, peer);
+		const uint32_t read = ginPacketReadId(box, dc.nRanks, peer);
 		const uint64_t before = ginLocalLoad(gin.signalShadow(read));
 		ginOptions options = ginTimeout(timeout);
 		options.from = {peer, 1, 1};
@@ -461,10 +464,10 @@ protected: /* of the traced class, too */
 							    Coop coop, uint64_t timeout) const
 	{
 		const GinOn<posts, ginChecks, false> gin(dc, context, sharing);
-		const size_t from = offsetOf(box, peer, ginPacketStage(box.most, number));
-		const size_t to = offsetOf(box, dc.rank, ginPacketSlot(box.most, number));
+		const size_t from = ginPacketOffset(box, peer, ginPacketStage(box.most, number));
+		const size_t to = ginPacketOffset(box, dc.rank, ginPacketSlot(box.most, number));
 		return gin.put(static_cast<int>(peer), box.window, to, box.window, from, bytes,
-			       GinSignalInc{sentId(box, dc.rank)}, GinNone{}, coop,
+			       GinSignalInc{ginPacketSentId(box, dc.rank)}, GinNone{}, coop,
 			       ginTimeout(timeout));
 	}
 
@@ -473,7 +476,7 @@ protected: /* of the traced class, too */
 								uint64_t timeout) const
 	{
 		const GinOn<posts, ginChecks, false> gin(dc, context, sharing);
-		const uint32_t came = sentId(box, peer);
+		const uint32_t came = ginPacketSentId(box, peer);
 		const size_t slot = ginPacketSlot(box.most, number);
 		const uint64_t before = ginLocalLoad(gin.signalShadow(came));
 		ginOptions options = ginTimeout(timeout);
@@ -484,14 +487,8 @@ protected: /* of the traced class, too */
 		char *at = own(slot);
 		ginPacketCopy(dst, at, bytes, coop.thread_rank(), coop.size());
 		return gin.signal(static_cast<int>(peer),
-				  GinSignalInc{readId(box, dc.nRanks, dc.rank)}, coop, options);
-	}
-
-	GIN_FN static uint64_t *countOf(const ginDevComm &dc, const ginPacketBox &box,
-					uint32_t peer, uint32_t which)
-	{
-		char *window = ginWindowAt(box.window, static_cast<int>(dc.rank)).address;
-		return ginPacketCounts(window + offsetOf(box, peer, 0)) + which;
+				  GinSignalInc{ginPacketReadId(box, dc.nRanks, dc.rank)}, coop,
+				  options);
 	}
 };
 

@@ -36,12 +36,16 @@
 
 /*
  * For large functions that kernels call: never inlined, unless with -DGIN_NO_CALLS. Kernels that
- * change their number of registers (setmaxnreg) cannot call functions.
+ * change their number of registers (setmaxnreg) cannot call functions. In relocatable device code
+ * (-rdc=true) ptxas limits the registers of a function to those of its callers' launch bounds only
+ * if no other file can call it: hence static. A class has no such functions.
  */
 #ifdef GIN_NO_CALLS
 #define GIN_FN_CALLED GIN_FN
 #elif GIN_ONLY_GPU
 #define GIN_FN_CALLED inline __device__ __noinline__
+#elif defined(__CUDACC_RDC__)
+#define GIN_FN_CALLED [[maybe_unused]] static __host__ __device__ __noinline__
 #elif defined(__CUDACC__)
 #define GIN_FN_CALLED inline __host__ __device__ __noinline__
 #else
