@@ -627,6 +627,20 @@ static struct job blockJob(const struct call *call)
 			    .source = ALL};
 }
 
+ncclResult_t ncclCaptureCheck(const char *name, ncclComm_t comm, void *stream)
+{
+	const struct ncclDriver *cuda = comm->device < 0 ? NULL : ncclDriverLoad();
+	int state = ncclDriverNoCapture;
+
+	/* The driver names its own failures later. */
+	if (!cuda || cuda->streamIsCapturing(stream, &state) || state == ncclDriverNoCapture)
+		return ncclSuccess;
+	return ncclFail(ncclInvalidUsage,
+			"%s: the stream is being captured into a CUDA graph, but libgin-nccl's "
+			"collectives go over CPUs, for set-up: call it outside of captures",
+			name);
+}
+
 /* `send` NULL: this rank contributes nothing. */
 static ncclResult_t start(const struct call *call, const struct job *job, const void *send,
 			  void *receive)
@@ -637,6 +651,9 @@ static ncclResult_t start(const struct call *call, const struct job *job, const 
 	if (call->count && job->take && !receive)
 		return ncclFail(ncclInvalidArgument, "%s: the buffer to receive is NULL",
 				call->name);
+	ncclResult_t result = ncclCaptureCheck(call->name, call->comm, call->stream);
+	if (result != ncclSuccess)
+		return result;
 	return ncclGroupDo(call->comm, runCollective, &args, sizeof(args));
 }
 

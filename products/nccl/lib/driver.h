@@ -21,6 +21,7 @@ typedef unsigned long long cuAddress;
 	X(streamCreate, "cuStreamCreate", (void **stream, unsigned flags))                         \
 	X(streamSynchronize, "cuStreamSynchronize", (void *stream))                                \
 	X(streamDestroy, "cuStreamDestroy_v2", (void *stream))                                     \
+	X(streamIsCapturing, "cuStreamIsCapturing", (void *stream, int *state))                    \
 	X(streamWrite32, "cuStreamWriteValue32_v2",                                                \
 	  (void *stream, cuAddress at, uint32_t value, unsigned flags))                            \
 	X(streamWait32, "cuStreamWaitValue32_v2",                                                  \
@@ -43,6 +44,7 @@ enum {
 	ncclDriverNonBlocking = 1,     /* CU_STREAM_NON_BLOCKING */
 	ncclDriverNoTiming = 2,	       /* CU_EVENT_DISABLE_TIMING */
 	ncclDriverWaitGreater = 0,     /* CU_STREAM_WAIT_VALUE_GEQ */
+	ncclDriverNoCapture = 0,       /* CU_STREAM_CAPTURE_STATUS_NONE */
 	ncclDriverRelaxed = 2,	       /* CU_STREAM_CAPTURE_MODE_RELAXED */
 	ncclDriverClockKilohertz = 13, /* CU_DEVICE_ATTRIBUTE_CLOCK_RATE */
 	ncclDriverNotReady = 600       /* CUDA_ERROR_NOT_READY */

@@ -151,6 +151,9 @@ ncclResult_t ncclConnectionsReport(ncclComm_t comm);
 ncclResult_t ncclCollectivesClose(ncclComm_t comm);
 void ncclCollectivesAbort(ncclComm_t comm);
 
+/* Fails if the stream is being captured into a graph: no graph could hold what CPUs do. */
+ncclResult_t ncclCaptureCheck(const char *name, ncclComm_t comm, void *stream);
+
 /* This rank does not take part in a collective that the others may have begun: it fails there. */
 void ncclCollectiveMissed(ncclComm_t comm);
 

@@ -380,6 +380,9 @@ static ncclResult_t pairCall(const char *name, void *buffer, int isSend, size_t 
 				comm->nRanks - 1);
 	if (count && !buffer)
 		return ncclFail(ncclInvalidArgument, "%s: the buffer is NULL", name);
+	ncclResult_t result = ncclCaptureCheck(name, comm, stream);
+	if (result != ncclSuccess)
+		return result;
 	const struct addArgs args = {comm, {buffer, count * size, peer, isSend, stream}, stream};
 	return ncclGroupDoLast(comm, add, finish, &args, sizeof(args));
 }

@@ -88,6 +88,31 @@ static void contexts()
 	cuStreamDestroy_v2(stream);
 }
 
+/* A collective cannot be captured: its call says so, enqueues nothing, and works after the capture. */
+static void captured()
+{
+	ncclComm_t comm = aloneComm();
+	void *own = newStream();
+	cudaStream_t stream = static_cast<cudaStream_t>(own);
+	int in = 4, out = 0;
+
+	fakeCapture(own, 1);
+	EXPECT_FAILS(ncclAlltoAll(&in, &out, 1, ncclInt32, comm, stream), ncclInvalidUsage,
+		     "ncclAlltoAll: the stream is being captured");
+	CHECK(ncclGroupStart());
+	EXPECT_FAILS(ncclSend(&in, 1, ncclInt32, 0, comm, stream), ncclInvalidUsage,
+		     "ncclSend: the stream is being captured");
+	CHECK(ncclGroupEnd());
+	fakeDrain(own);
+	EXPECT(out == 0 && fakeRetained() == 0);
+	fakeCapture(own, 0);
+	CHECK(ncclAlltoAll(&in, &out, 1, ncclInt32, comm, stream));
+	fakeDrain(own);
+	EXPECT(out == 4);
+	CHECK(ncclCommDestroy(comm));
+	cuStreamDestroy_v2(own);
+}
+
 /* Ranks that give no input, or get no output. */
 static void rootsRank(const ncclUniqueId &id, int rank)
 {
@@ -379,7 +404,7 @@ static const struct {
 	{"contexts", contexts, "600"}, {"roots", roots, "600"},	    {"late", late, "600"},
 	{"stuck", stuck, "1"},	       {"aborted", aborted, "600"}, {"revoked", revoked, "600"},
 	{"absent", absent, "600"},     {"broken", broken, "600"},   {"pairs", pairs, "600"},
-	{"unequal", unequal, "600"},   {"refused", refused, "600"},
+	{"unequal", unequal, "600"},   {"refused", refused, "600"}, {"captured", captured, "600"},
 };
 
 int main(int argc, char **argv)

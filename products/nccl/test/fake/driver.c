@@ -31,7 +31,7 @@ struct op {
 struct stream {
 	pthread_t thread;
 	struct op *first, **end;
-	int isEnding, isRefusing;
+	int isEnding, isRefusing, isCapturing;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
@@ -234,6 +234,12 @@ int cuStreamDestroy_v2(void *stream)
 	return 0;
 }
 
+int cuStreamIsCapturing(void *stream, int *state)
+{
+	*state = ((struct stream *)stream)->isCapturing;
+	return 0;
+}
+
 int cuStreamWriteValue32_v2(void *stream, cuAddress to, uint32_t value, unsigned flags)
 {
 	(void)flags;
@@ -299,6 +305,11 @@ int cuMemsetD8Async(cuAddress to, unsigned char value, size_t bytes, void *strea
 void fakeRefuse(void *stream)
 {
 	((struct stream *)stream)->isRefusing = 1;
+}
+
+void fakeCapture(void *stream, int captures)
+{
+	((struct stream *)stream)->isCapturing = captures;
 }
 
 void fakeGate(void *stream)

@@ -24,6 +24,9 @@ int cuStreamDestroy_v2(void *stream);
 /* The driver refuses later copies on the stream, by the thread that uses the stream. */
 void fakeRefuse(void *stream);
 
+/* The stream is being captured from now on, or not any more. */
+void fakeCapture(void *stream, int captures);
+
 /* Later work on the stream waits for fakeOpen(). */
 void fakeGate(void *stream);
 void fakeOpen(void);
