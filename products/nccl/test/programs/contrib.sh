@@ -32,17 +32,37 @@ link_custom_algos()
 	done
 }
 
+# Without graphs: the baseline, ncclAlltoAll(), goes over CPUs here, and cannot be captured. By the network the LSA team is the rank
+# alone: the program then compares the data of rank 0 with number 0, and that of other ranks wrongly, as it says.
 rows_custom_algos()
 {
 	[ "$1" = custom_algos/alltoall ] || { row "$1" yes "$(registers "$1")" && return; }
 	# shellcheck disable=SC2086 # the command is words
-	row "$1" yes "$(registers "$1")" $processes "$out/$1.program" --max-msg $((1 << 20))
+	routes_of=direct elsewhere="n/a: no LSA team" row "$1" yes "$(registers "$1")" $processes "$out/$1.program" --no-graph --max-msg $((1 << 20))
 }
 
-# NIIN, NVSHMEM's calls on NCCL's device API: its functional tests, on two GPUs of one process
-compile_niin() { object niin/niin_test "$1/test/niin_test.cu" "-I$1/test/compat" "-I$1/include"; }
-link_niin() { program niin/niin_test "$out/niin/niin_test.o" -lcuda -lrt; }
-rows_niin() { row "$1" yes "$(registers "$1")" "$out/$1.program"; }
+# NIIN, NVSHMEM's calls on NCCL's device API: its functional tests, on two GPUs of one process. They need LSA peers: they ask for no
+# GIN, want pointers from nvshmem_ptr(), look at puts after nvshmem_fence(), which for GIN orders and does not wait, and NIIN has no
+# scalar gets, strided puts or atomics without LSA (its README). niin/network, below, has puts by GIN.
+compile_niin()
+{
+	object niin/niin_test "$1/test/niin_test.cu" "-I$1/test/compat" "-I$1/include"
+	object niin/network products/nccl/test/programs/niin.cu "-I$1/include"
+}
+
+link_niin()
+{
+	local name
+	for name in "${names[@]}"; do
+		case $name in niin/*) program "$name" "$out/$name.o" -lcuda -lrt ;; esac
+	done
+}
+
+rows_niin()
+{
+	[ "$1" = niin/network ] || local routes_of=direct elsewhere="n/a: no LSA team"
+	row "$1" yes "$(registers "$1")" "$out/$1.program"
+}
 
 # nccl_ep's test programs, when its library is there
 build_nccl_ep_tests()
@@ -73,19 +93,29 @@ rows_nccl_ep_tests()
 }
 
 # nccl_m2n's correctness tests: ranks as threads, nvcc compiles the library's sources with the test. Its Makefile names
-# libnccl.so by its path.
+# libnccl.so by its path. With MPI also the test of processes, which share GPUs if there are fewer than ranks.
 build_nccl_m2n_tests()
 {
+	local goals=basic_api_test_local
 	wanted nccl_m2n/tests && has_gtest nccl_m2n/tests || return 0
-	try nccl_m2n/tests env "NVCC_APPEND_FLAGS=-t 0" make -C "$1/nccl_m2n" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" \
-		"BUILDDIR=$out/nccl_m2n/build" "GTEST_DIR=$GTEST_DIR" "NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" \
-		basic_api_test_local
+	[ -z "$(mpi_includes)" ] || goals="MPI_HOME=$(ep_mpi) $goals basic_api_test_mpi"
+	# shellcheck disable=SC2086 # the goals are words
+	try nccl_m2n/tests env "NVCC_APPEND_FLAGS=-t 0 --split-compile=0 ${NVCC_APPEND_FLAGS:-}" make -C "$1/nccl_m2n" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" \
+		"BUILDDIR=$out/nccl_m2n/build" "GTEST_DIR=$GTEST_DIR" "NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" $goals
 }
 
+# Most cases need 4 or 8 ranks. Two groups of tests run only when they are named.
 rows_nccl_m2n_tests()
 {
+	local bin=$out/nccl_m2n/build/bin group ranks=${processes% 2}
 	row "$1" yes -
-	row nccl_m2n/basic_api_test_local yes - "$out/nccl_m2n/build/bin/basic_api_test_local" -N 2
+	row nccl_m2n/basic_api_test_local yes - "$bin/basic_api_test_local" -N 2
+	for group in local_collective_progress devcomm_fence_failures; do
+		row "nccl_m2n/basic_api_test_local $group" yes - "$bin/basic_api_test_local" -N 2 --filter "$group"
+	done
+	[ -e "$bin/basic_api_test_mpi" ] || return 0
+	# shellcheck disable=SC2086 # the command is words
+	limit=$((limit * 3)) row "nccl_m2n/basic_api_test_mpi, 8 ranks" yes - $ranks 8 "$bin/basic_api_test_mpi"
 }
 
 # gtest_verdict LOG: the counts of googletest

@@ -6,7 +6,7 @@
 #
 # PYTHON has torch and ninja. Two processes use torch's own NCCL beside libgin-nccl. The test makes a communicator for every four experts of a rank. By the network all kernels are loaded first: a
 # kernel that is loaded while another waits would hold up the copies for which that one may wait (gin_proxy(7)). internode.cu takes
-# minutes to compile, with NVCC_APPEND_FLAGS=-DGIN_CALLS half of them.
+# minutes of a CPU to compile, with NVCC_APPEND_FLAGS=-DGIN_CALLS half of them; nvcc uses all CPUs.
 
 deepep_v1_folder=''
 
@@ -22,7 +22,7 @@ compile_deepep_v1()
 	deepep_v1_folder=$1
 	# shellcheck disable=SC2016 # the inner shell expands
 	try deepep_v1/python env LD_LIBRARY_PATH="$(beside_torch)" ENABLE_NCCL=1 NCCL_DIR="$home" CUDA_HOME="$cuda" MAX_JOBS="$jobs" \
-		TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" NVCC_APPEND_FLAGS="-Xptxas -v ${NVCC_APPEND_FLAGS:-}" bash -c 'cd "$0" && exec "$@"' \
+		TORCH_CUDA_ARCH_LIST="${arch:3:-1}.${arch: -1}" NVCC_APPEND_FLAGS="-Xptxas -v --split-compile=0 ${NVCC_APPEND_FLAGS:-}" bash -c 'cd "$0" && exec "$@"' \
 		"$1" "$python" setup.py build --build-base "$out/deepep_v1/build"
 }
 

@@ -4,7 +4,8 @@
     ranks build SOURCES OUTPUT      # SOURCES: PyTorch's, or its torch/csrc/distributed/c10d/symm_mem/ops alone
     ranks run OUTPUT                # two processes, each with a GPU
 
-GIN_NCCL_HOME is libgin's NCCL_HOME. The operators are PyTorch's files, unchanged. dist.all_to_all_single() and
+GIN_NCCL_HOME is libgin's NCCL_HOME, or a folder with NCCL's own include and lib, to compare with: NCCL before 2.29 has what
+all_to_all_permute needs alone. The operators are PyTorch's files, unchanged. dist.all_to_all_single() and
 dist.all_reduce() over torch's own NCCL give the expected values, which are compared bit by bit. The last lines have times.
 """
 
@@ -24,6 +25,8 @@ FLAGS = ["-O3", "--expt-relaxed-constexpr", "--extended-lambda", "-DCUB_WRAPPED_
 FOLDER = "torch/csrc/distributed/c10d/symm_mem"
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = os.environ.get("GIN_NCCL_HOME", "")
+IS_OWN = os.path.exists(f"{HOME}/include/gin.h")
+LIBRARIES = ["-lgin-nccl", "-lgin"] if IS_OWN else ["-l:libnccl.so.2"]
 
 
 def build(sources, output):
@@ -31,11 +34,13 @@ def build(sources, output):
     for header in HEADERS:
         with open(f"{output}/include/{FOLDER}/{header}", "w", encoding="utf-8") as file:
             file.write("#include <stand_in.h>\n")
+    count = 3 if IS_OWN or os.path.exists(f"{HOME}/include/nccl_device/reduce_copy.h") else 1
+    defined = [f"-DOPERATORS={count}"]
     cpp_extension.load(
-        NAME, [f"{HERE}/symmetric.cc"] + [f"{sources}/{FOLDER}/ops/{name}.cu" for name in OPERATORS],
+        NAME, [f"{HERE}/symmetric.cc"] + [f"{sources}/{FOLDER}/ops/{name}.cu" for name in OPERATORS[:count]],
         extra_include_paths=[f"{HOME}/include", f"{output}/include", HERE], build_directory=output, verbose=True,
-        extra_cflags=["-O2"], extra_cuda_cflags=FLAGS,
-        extra_ldflags=[f"-L{HOME}/lib", "-lgin-nccl", "-lgin", f"-Wl,-rpath,{HOME}/lib", "-Wl,-Bsymbolic"], is_python_module=False)
+        extra_cflags=["-O2"] + defined, extra_cuda_cflags=FLAGS + defined,
+        extra_ldflags=[f"-L{HOME}/lib"] + LIBRARIES + [f"-Wl,-rpath,{HOME}/lib", "-Wl,-Bsymbolic"], is_python_module=False)
 
 
 class Ranks:
@@ -46,6 +51,7 @@ class Ranks:
         spec = importlib.util.spec_from_file_location(NAME, f"{output}/{NAME}.so")
         self.ops = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.ops)
+        self.has_all = hasattr(self.ops, "reduce_scatter_offset")
         identity = [self.ops.unique_id() if rank == 0 else None]
         dist.broadcast_object_list(identity)
         self.ops.open(identity[0], rank, ranks)
@@ -154,6 +160,8 @@ class Ranks:
                 dist.all_to_all_single(out, parts)
 
             self.time(f"all_to_all_permute {rows} x {p} x 2048", lambda: self.ops.all_to_all_permute(wide, out, 1, 0), theirs)
+            if not self.has_all:
+                continue
             sums = [torch.empty((rows, 2048), dtype=torch.bfloat16, device="cuda")]
             whole = torch.empty((rows * 2048,), dtype=torch.bfloat16, device="cuda")
             self.time(f"reduce_scatter_offset {rows} x {p} x 2048",
@@ -169,8 +177,9 @@ def run(rank, ranks, output):
     for dtype in torch.bfloat16, torch.float32:
         for rows, columns in (1, 8), (7, 64), (129, 1024), (1024, 4096):
             test.permute(rows, columns, dtype)
-        test.vdev(300, 1024, dtype)
-    for dtype in torch.bfloat16, torch.float16, torch.float32:
+        if test.has_all:
+            test.vdev(300, 1024, dtype)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32) if test.has_all else ():
         for rows, columns in (8, 16), (64, 1000), (1024, 2048):
             test.reduce_scatter(rows, columns, dtype)
     test.times()

@@ -22,6 +22,12 @@
 #include <optional>
 #include <string>
 
+#ifndef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER /* before NCCL 2.29: zeros */
+#define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER                                                     \
+	{                                                                                          \
+	}
+#endif
+
 #define NCCL_HAS_SYMMEM_SUPPORT
 #define NCCL_HAS_SYMMEM_DEVICE_SUPPORT
 #define NCCL_DEVICE_HAS_REDUCE_COPY

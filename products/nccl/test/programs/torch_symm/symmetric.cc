@@ -132,7 +132,7 @@ void *get_or_create_nccl_devcomm(const c10::Device &, const std::string &, const
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 {
 	using namespace c10d::nccl_extension;
-	typedef std::optional<std::vector<int64_t>> Numbers;
+	[[maybe_unused]] typedef std::optional<std::vector<int64_t>> Numbers;
 
 	m.def("unique_id", uniqueId);
 	m.def("open", openGroup);
@@ -142,6 +142,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 	      [](const at::Tensor &input, at::Tensor out, int64_t scatterDim, int64_t gatherDim) {
 		      nccl_all_to_all_permute(input, out, scatterDim, gatherDim, "");
 	      });
+#if OPERATORS > 1 /* of ranks.py */
 	m.def("all_to_all_vdev",
 	      [](at::Tensor input, at::Tensor out, at::Tensor splits, at::Tensor outSplits) {
 		      nccl_all_to_all_vdev(input, out, splits, outSplits, "");
@@ -155,4 +156,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
 			ranksRef = *ranks;
 		nccl_reduce_scatter_offset(input, out, "", dim, offsetsRef, ranksRef, "sum");
 	});
+#endif
 }

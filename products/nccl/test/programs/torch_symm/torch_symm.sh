@@ -3,8 +3,8 @@
 #
 # torch_symm.sh - PyTorch's operators of symmetric memory that use NCCL's device API, between two processes: ranks.py
 
-# The folder of libgin.so. $home/lib has a libnccl.so.2, which torch must not find.
-beside_torch() { dirname "$(realpath "$home/lib/libgin.so")"; }
+# The folder of libgin.so, or of NCCL's own library. $home/lib of libgin has a libnccl.so.2, which torch must not find.
+beside_torch() { [ -e "$home/lib/libgin.so" ] && dirname "$(realpath "$home/lib/libgin.so")" || echo "$home/lib"; }
 
 # has_torch NAME: can PYTHON build extensions of torch?
 has_torch()
@@ -24,14 +24,15 @@ compile_torch_symm()
 
 link_torch_symm() { :; }
 
-# The operators load and store peers' memory.
+# The operators load and store peers' memory. Their grids are at most 16 blocks of 128 threads for a peer, each of which copies rows
+# one after the other: with long tensors they take the time of these loads, on NCCL as on libgin.
 rows_torch_symm()
 {
 	local most
 	most=$(registers "$1")
 	row "$1" yes "${most:--}"
 	deepep_port=$((deepep_port + 1))
-	routes_of=direct limit=$((limit * 2)) row torch_symm/operators yes - env LD_LIBRARY_PATH="$(beside_torch)" \
+	routes_of="direct nccl" elsewhere="n/a: no LSA team" limit=$((limit * 2)) row torch_symm/operators yes - env LD_LIBRARY_PATH="$(beside_torch)" \
 		MASTER_PORT=$deepep_port CUDA_MODULE_LOADING=LAZY "$python" products/nccl/test/programs/torch_symm/ranks.py run \
 		"$out/torch_symm/build"
 }
