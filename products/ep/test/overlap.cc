@@ -88,7 +88,10 @@ class Gemm
 		       b.round.ranks * b.M <= 8 && ep->args.plan.allDirect;
 	}
 
-	/* Is the row of item (t, k) of this rank in one of the halves of its slab? */
+	/*
+	 * Is the row of item (t, k) of this rank in one of the halves of its slab? The bytes are
+	 * read while they come, in no order.
+	 */
 	bool hasCome(uint32_t t, uint32_t k, uint32_t expert) const
 	{
 		const epPlan &plan = ep->args.plan;
