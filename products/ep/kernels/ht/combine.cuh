@@ -21,22 +21,26 @@ protected:
 	};
 	Row *const rows; /* [ranks]: of a token; of this team */
 
-	/* The rows of tokens: see EpHtSums. */
+	/* The rows of this rank's tokens: see sum.cuh. */
 	struct Sums {
+		static constexpr uint32_t piece = EP_HT_SUM_PIECE;
+		static constexpr bool byDomain = false;
 		const EpHtCombine &of;
 		const epHtCall &call;
 
-		GIN_FN bool find(uint32_t t, uint32_t *n) const { return of.findRows(t, n); }
+		GIN_FN uint32_t end() const { return call.tokens; }
+		GIN_FN bool find(uint32_t t, bool, uint32_t *n) const { return of.findRows(t, n); }
 		GIN_FN Row at(uint32_t i) const { return of.rows[i]; }
 		GIN_FN bool isOwn(const Row &row) const { return of.isOwn(row); }
-		GIN_FN void write(uint32_t t, uint32_t n) const { of.writeToken(t, n); }
+		GIN_FN static bool closes(uint32_t, uint32_t) { return false; }
 		GIN_FN bool hasStart() const { return call.bias[0].data || call.bias[1].data; }
 		GIN_FN epEight start(uint32_t t, uint32_t p) const { return of.biasOf(t, p); }
-		GIN_FN char *out(uint32_t t) const { return call.out.data + t * call.out.step; }
-		GIN_FN void putWeight(uint32_t t, uint32_t k, float weight) const
+		GIN_FN char *rowOf(uint32_t t) const { return call.out.data + t * call.out.step; }
+		GIN_FN float *weightsOf(uint32_t t) const
 		{
-			call.outWeights[size_t{t} * call.topk + k] = weight;
+			return call.outWeights + size_t{t} * call.topk;
 		}
+		GIN_FN static void done(uint32_t) {}
 	};
 
 public:
@@ -61,23 +65,34 @@ public:
 			postPlaces();
 		if (awaitPlaces()) {
 			const uint32_t team = epTeam();
-			if (team < EP_HT_COPIERS)
+			if (team < stagers())
 				stage(team);
 			else
-				reduce(team - EP_HT_COPIERS, epTeams() - EP_HT_COPIERS);
+				add(Sums{*this, call}, team - stagers(), epTeams() - stagers());
 		}
 		if (isLastBlock() && !stopped())
 			leave();
 	}
 
 protected:
+	/* No other rank reads the rows of a rank that is alone in its domain. */
+	GIN_FN uint32_t stagers() const { return peers() == 1 ? 0 : EP_HT_COPIERS; }
+
+	/* Of shared memory: x in the pool is not copied. */
+	GIN_FN uint32_t stagersBytes() const
+	{
+		return call.inPool ? 0 : stagers() * EP_HT_COPY_BYTES;
+	}
+
 	/* Rows of other ranks to the pool, a batch at a time. */
 	GIN_FN void stage(uint32_t n) const
 	{
 		const uint32_t *const of = epHtRowsOf(plan, handle);
 		const uint32_t first = ginBlockIndex() * EP_HT_COPIERS + n;
-		epStages stages = epStagesOpen(scratch + stagesAt() + n * EP_HT_COPY_BYTES,
-					       EP_HT_COPY_BYTES, EP_HT_PIECE, EP_HT_STAGES);
+		epStages stages = {};
+		if (stagersBytes())
+			stages = epStagesOpen(scratch + stagesAt() + n * EP_HT_COPY_BYTES,
+					      EP_HT_COPY_BYTES, EP_HT_PIECE, EP_HT_STAGES);
 		const uint32_t most = mostRows([&](uint32_t s) { return of[s]; });
 		GIN_NO_UNROLL
 		for (uint32_t b = first; b < (most + EP_HT_BATCH - 1) / EP_HT_BATCH;
@@ -118,71 +133,71 @@ protected:
 	}
 
 	/* Team `n` of `teams` of the block adds the rows of every all-th token. */
-	GIN_FN void reduce(uint32_t n, uint32_t teams) const
+	template <class Of> GIN_FN void add(const Of &of, uint32_t n, uint32_t teams) const
 	{
 		const uint32_t all = ginGridSize() * teams, first = ginBlockIndex() * teams + n;
 #if GIN_HAS_BULK
-		const uint32_t copies = call.inPool ? 0 : EP_HT_COPIERS * EP_HT_COPY_BYTES;
-		const uint32_t bytes = (call.shared - stagesAt() - copies) / teams / 128 * 128;
-		char *const ring = scratch + stagesAt() + copies + n * bytes;
-		epStages stages = epStagesOpen(ring, bytes, epHtSumStage(call), 32);
+		const uint32_t rings = epTeams() - stagers(), copies = stagersBytes();
+		const uint32_t bytes = (call.shared - stagesAt() - copies) / rings / 128 * 128;
+		char *const ring = scratch + stagesAt() + copies + (epTeam() - stagers()) * bytes;
+		const uint32_t stage = Of::piece + (call.topk ? EP_HT_SUM_WEIGHTS : 0);
+		epStages stages = epStagesOpen(ring, bytes, stage, EP_HT_MOST_STAGES);
 		if (stages.count) {
-			EpHtSums<Sums>({*this, call}, stages, ring, first, all).run();
+			EpHtSums<Of>(of, stages, ring, first, all).run();
 			return;
 		}
 #endif
 		GIN_NO_UNROLL
-		for (uint32_t t = first; t < call.tokens; t += all) {
+		for (uint32_t t = first; t < of.end(); t += all) {
 			uint32_t count;
-			if (!findRows(t, &count))
+			if (!of.find(t, true, &count))
 				return;
-			writeToken(t, count);
-			epTeamSync();
+			epHtSumByThreads(of, t, count);
 		}
 	}
 
-	/* By loads and stores. */
-	GIN_FN void writeToken(uint32_t t, uint32_t count) const
-	{
-		addWeights(t, count);
-		GIN_NO_UNROLL
-		for (uint32_t p = epTeamLane(); p < call.rowBytes / 16; p += epTeamSize())
-			epPieceStore(call.out.data + t * call.out.step + p * 16,
-				     sumOf(t, count, p));
-	}
-
-	/* Lists the rows of a token of this rank. */
+	/* Lists the rows of a token of this rank, ranks ascending. */
 	GIN_FN bool findRows(uint32_t t, uint32_t *count) const
 	{
-		return listRows(
-			0, ranks(), [&](uint32_t r) { return slotOf(t, r); }, count);
+		return list(
+			ranks(), [&](uint32_t r, Row *row) { return get(r, slotOf(t, r), row); },
+			count);
 	}
 
 	/*
-	 * Lists a token's rows at places[from], ..., places[from + n - 1], ranks ascending, when
-	 * they are ready. slotAt(i): of the row at places[from + i]. False: a rank is lost.
+	 * Lists those of n rows that exist. rowOf(i, &row) leaves a row that does not exist as it
+	 * is; it returns false if row i cannot be had, and list() does, too.
 	 */
-	template <class Slot>
-	GIN_FN bool listRows(uint32_t from, uint32_t n, Slot slotAt, uint32_t *count) const
+	template <class RowOf> GIN_FN bool list(uint32_t n, RowOf rowOf, uint32_t *count) const
 	{
 		uint32_t found = 0;
 		bool here = true;
 		epTeamSync(); /* the list of the token before has been read */
 		GIN_NO_UNROLL
 		for (uint32_t first = 0; first < n; first += epTeamSize()) {
-			const uint32_t i = first + epTeamLane(), r = from + i;
-			const uint32_t slot = i < n ? slotAt(i) : EP_NONE;
-			const bool has = slot != EP_NONE;
+			const uint32_t i = first + epTeamLane();
+			Row row = {};
 			uint32_t all;
-			const uint32_t at = found + epTeamBefore(has, &all);
-			here = here && (!has || isReady(r, slot));
-			if (has)
-				rows[at] = rowAt(r, slot);
+			here = here && (i >= n || rowOf(i, &row));
+			const uint32_t at = found + epTeamBefore(row.row != nullptr, &all);
+			if (row.row)
+				rows[at] = row;
 			found += all;
 		}
 		epTeamSync();
 		*count = found;
 		return epTeamAll(here);
+	}
+
+	/* The row of a slot at places[r], when it is ready. False: a rank is lost. */
+	GIN_FN bool get(uint32_t r, uint32_t slot, Row *row) const
+	{
+		if (slot == EP_NONE)
+			return true;
+		if (!isReady(r, slot))
+			return false;
+		*row = rowAt(r, slot);
+		return true;
 	}
 
 	/* Rows, by the index of their place. */
@@ -210,33 +225,6 @@ protected:
 		       row.row < call.x.data + size_t{call.room} * call.rowBytes;
 	}
 
-	/* outWeights[t][k]: the sums over the ranks. */
-	GIN_FN void addWeights(uint32_t t, uint32_t count) const
-	{
-		GIN_NO_UNROLL
-		for (uint32_t k = epTeamLane(); k < call.topk; k += epTeamSize())
-			call.outWeights[size_t{t} * call.topk + k] = weightOf(count, k);
-	}
-
-	/* The sum of weight k of the first `count` rows. */
-	GIN_FN float weightOf(uint32_t count, uint32_t k) const
-	{
-		float sum = 0.0f;
-		GIN_NO_UNROLL
-		for (uint32_t i = 0; i < count; i++)
-			sum = epPlus(sum,
-				     epFloatOf(ginLoadWeak<uint32_t>(rows[i].weights + k * 4)));
-		return sum;
-	}
-
-	/* Piece p of the sum of a token. */
-	GIN_FN ginWord16 sumOf(uint32_t t, uint32_t count, uint32_t p) const
-	{
-		epEight eight = biasOf(t, p);
-		addRows(eight, count, p);
-		return eight.rounded();
-	}
-
 	GIN_FN epEight biasOf(uint32_t t, uint32_t p) const
 	{
 		epEight eight = {};
@@ -246,23 +234,6 @@ protected:
 				eight.plus(epPieceLoad(call.bias[b].data + t * call.bias[b].step +
 						       p * 16));
 		return eight;
-	}
-
-	/* Piece p of the first `count` rows. Four loads are in flight. */
-	GIN_FN void addRows(epEight &eight, uint32_t count, uint32_t p) const
-	{
-		GIN_NO_UNROLL
-		for (uint32_t base = 0; base < count; base += 4) {
-			ginWord16 piece[4] = {};
-			EP_UNROLL
-			for (uint32_t i = 0; i < 4; i++)
-				if (base + i < count)
-					piece[i] = epPieceLoad(rows[base + i].row + p * 16);
-			EP_UNROLL
-			for (uint32_t i = 0; i < 4; i++)
-				if (base + i < count)
-					eight.plus(piece[i]);
-		}
 	}
 
 	/*

@@ -33,9 +33,6 @@
 #define EP_HT_SHORT_MOVERS 4u
 #endif
 
-/* Movers, senders and forwarders of a kernel between domains, of each so many. */
-#define EP_HT_RAIL_MOVERS (GIN_ON_GPU && !GIN_HAS_BULK ? 2u : 1u)
-
 #define EP_HT_PIECE 7168u /* most bytes of one load of a copier */
 #ifndef EP_HT_COPY_STAGES
 #define EP_HT_COPY_STAGES 5u
@@ -141,16 +138,20 @@ public:
 	}
 
 protected:
-	/* Movers, and rings in shared memory that are as large as theirs. */
+	/*
+	 * Movers, and rings in shared memory that are as large as theirs. Between domains there are
+	 * as many senders, and as many forwarders.
+	 */
 	GIN_FN uint32_t movers() const
 	{
-		if (rail)
-			return EP_HT_RAIL_MOVERS;
-		return GIN_HAS_BULK && call.rowBytes <= EP_HT_SHORT_ROW ? EP_HT_SHORT_MOVERS
-									: EP_HT_MOVERS;
+		const bool isShort = GIN_HAS_BULK && call.rowBytes <= EP_HT_SHORT_ROW;
+		const uint32_t all = isShort ? EP_HT_SHORT_MOVERS : EP_HT_MOVERS;
+		return rail ? (all + 2) / 3 : all;
 	}
-	GIN_FN uint32_t copiers() const { return call.inPool ? 0 : EP_HT_COPIERS; }
-	GIN_FN uint32_t rings() const { return rail ? 3 * EP_HT_RAIL_MOVERS : movers(); }
+	GIN_FN uint32_t rings() const { return rail ? 3 * movers() : movers(); }
+
+	/* Copiers: other ranks store no rows in the pool of a rank that is alone in its domain. */
+	GIN_FN uint32_t copiers() const { return call.inPool || peers() == 1 ? 0 : EP_HT_COPIERS; }
 
 	/* Rows that this rank itself stores at this rank go straight to recvX. */
 	GIN_FN void openOwn() const

@@ -79,6 +79,8 @@ template <class Items> GIN_FN void epMoveByThreads(uint32_t n, const Items &item
 	items.done(n);
 }
 
+#define EP_HT_MOST_STAGES 16u /* their barriers take 128 bytes */
+
 /* A team's ring of stages in shared memory; `count` 0: there is none, threads load and store. */
 struct epStages {
 	uint32_t barriers, base, count, size; /* shared memory addresses; bytes of a stage */

@@ -68,6 +68,12 @@ GIN_FN_COLD void epHtMarkRail(const epArgs &args)
 			epHtMarkPeer(args, d);
 }
 
+/* One look at a signal of a rail peer. */
+GIN_FN_COLD bool epHtReached(const epArgs &args, uint32_t lane, uint32_t id, uint64_t least)
+{
+	return epReached<false>(args, lane, id, least);
+}
+
 /* One thread waits for a signal of a rail peer. False: the peer is lost. */
 GIN_FN_COLD bool epHtAwaitSignal(const epArgs &args, uint32_t number, uint32_t peer, uint32_t lane,
 				 uint32_t id, uint64_t least, uint32_t epoch)
@@ -112,10 +118,15 @@ public:
 	GIN_FN Chunk sent(uint32_t d, uint32_t group) const { return chunk(0, d, group); }
 	GIN_FN Chunk received(uint32_t d, uint32_t group) const { return chunk(1, d, group); }
 
-	/* Where a sent chunk is staged, where a received one is. */
-	GIN_FN char *stagedAt(const Chunk &c) const
+	/*
+	 * Where a chunk is filled that is sent, where a received one is. A rail peer that is direct
+	 * gets it in its ring at once, others by a put.
+	 */
+	GIN_FN char *filledAt(const Chunk &c) const
 	{
-		return plan.own + at(ht.stagedAt, ht.domain, c);
+		char *const slab = slabOf(c);
+		return slab ? slab + at(ht.ringAt, c.d, c)
+			    : plan.own + at(ht.stagedAt, ht.domain, c);
 	}
 	GIN_FN char *receivedAt(const Chunk &c) const
 	{
@@ -123,30 +134,41 @@ public:
 	}
 
 	/* The slot is free at the rail peer, and so is the staged one. By one thread. */
+	GIN_FN bool isFree(const Chunk &c) const
+	{
+		return c.turn == 0 || reached(c, EP_HT_DEPTH + c.slot, c.turn);
+	}
 	GIN_FN bool awaitFree(const Chunk &c) const
 	{
-		return c.turn == 0 || await(c, EP_HT_DEPTH + c.slot, c.turn);
+		return isFree(c) || await(c, EP_HT_DEPTH + c.slot, c.turn);
 	}
 
 	/* By one thread. */
-	GIN_FN bool awaitChunk(const Chunk &c) const { return await(c, c.slot, c.turn + 1); }
+	GIN_FN bool isThere(const Chunk &c) const { return reached(c, c.slot, c.turn + 1); }
+	GIN_FN bool awaitChunk(const Chunk &c) const
+	{
+		return isThere(c) || await(c, c.slot, c.turn + 1);
+	}
 
 	/*
-	 * Puts a chunk of `bytes` after its head, which all threads of the team have staged, or
+	 * Sends a chunk of `bytes` after its head, which all threads of the team have filled, or
 	 * whose tickets they have taken. By all threads of the team.
 	 */
 	GIN_FN bool put(const Chunk &c, uint32_t shape, size_t bytes) const
 	{
 		const uint32_t peer = epHtRailPeer(plan, ht, c.d);
-		if (epTeamFirst())
-			*reinterpret_cast<uint32_t *>(stagedAt(c)) = shape;
-		epTeamSync();
+		const GinSignalAdd raise{epHtSignalId(ht, c.slot, ht.domain), 1};
 		const GinOn<GIN_ROUTES_ALL> gin(args.dc, c.lane);
+		if (epTeamFirst())
+			*reinterpret_cast<uint32_t *>(filledAt(c)) = shape;
+		epTeamSync();
+		if (slabOf(c))
+			return has(peer, gin.signal(static_cast<int>(peer), raise, epTeamCoop{},
+						    epFrom(args, peer)));
 		return has(peer,
 			   gin.put(static_cast<int>(peer), plan.slab, at(ht.ringAt, c.d, c),
 				   plan.slab, at(ht.stagedAt, ht.domain, c), EP_HT_HEAD + bytes,
-				   GinSignalAdd{epHtSignalId(ht, c.slot, ht.domain), 1}, GinNone{},
-				   epTeamCoop{}, epFrom(args, peer)));
+				   raise, GinNone{}, epTeamCoop{}, epFrom(args, peer)));
 	}
 
 	/* A received chunk is read. By one thread. */
@@ -189,11 +211,22 @@ private:
 		return {d, lane, static_cast<uint32_t>(n % EP_HT_DEPTH), n / EP_HT_DEPTH};
 	}
 
+	/* The rail peer's memory, if it is direct. */
+	GIN_FN char *slabOf(const Chunk &c) const
+	{
+		return epSlabOf(plan, epHtRailPeer(plan, ht, c.d));
+	}
+
 	/* The slot at a rank of domain `of`, for the rings that this rank's domain and d share. */
 	GIN_FN size_t at(size_t base, uint32_t of, const Chunk &c) const
 	{
 		const uint32_t other = of == ht.domain ? c.d : ht.domain;
 		return epHtSlotAt(plan, ht, base, epHtOther(of, other), c.lane, c.slot);
+	}
+
+	GIN_FN bool reached(const Chunk &c, uint32_t kind, uint64_t least) const
+	{
+		return epHtReached(args, c.lane, epHtSignalId(ht, kind, c.d), least);
 	}
 
 	GIN_FN bool await(const Chunk &c, uint32_t kind, uint64_t least) const

@@ -31,14 +31,14 @@ public:
 		if (ginBlockIndex() == 0)
 			postPlaces();
 		if (awaitPlaces()) {
-			const uint32_t team = epTeam(), rest = epTeams() - EP_HT_COPIERS;
-			const uint32_t adders = rest / 2, n = team - EP_HT_COPIERS;
-			if (team < EP_HT_COPIERS)
+			const uint32_t team = epTeam(), rest = epTeams() - stagers();
+			const uint32_t adders = rest * 2 / 5, n = team - stagers();
+			if (team < stagers())
 				stage(team);
 			else if (n < adders)
-				addForOthers(n, adders);
+				add(Added{{*this, call}, *this, endOfOthers()}, n, adders);
 			else
-				reduceOwn(n - adders, rest - adders);
+				add(Reduced{{*this, call}, *this}, n - adders, rest - adders);
 		}
 		if (!isLastBlock() || stopped())
 			return;
@@ -47,6 +47,49 @@ public:
 	}
 
 private:
+	/* The tokens of rail peers, of which the domain's sums are put: groups ascending. */
+	struct Added : Sums {
+		const EpHtRailCombine &rail;
+		uint32_t most;
+
+		GIN_FN uint32_t end() const { return most; }
+		GIN_FN bool find(uint32_t i, bool mayWait, uint32_t *n) const
+		{
+			return rail.findFor(rail.tokenOfOther(i), mayWait, n);
+		}
+		GIN_FN static bool hasStart() { return false; }
+		GIN_FN static epEight start(uint32_t, uint32_t) { return {}; }
+		GIN_FN char *rowOf(uint32_t i) const
+		{
+			char *const to = rail.sumFor(rail.tokenOfOther(i));
+			return to ? to + this->call.metaBytes : nullptr;
+		}
+		GIN_FN float *weightsOf(uint32_t i) const
+		{
+			return reinterpret_cast<float *>(rail.sumFor(rail.tokenOfOther(i)));
+		}
+		GIN_FN void done(uint32_t i) const { rail.putLast(rail.tokenOfOther(i)); }
+	};
+
+	/* The tokens of this rank: bias, and the sums of domains, each rounded. */
+	struct Reduced : Sums {
+		static constexpr uint32_t piece = 1024; /* there are two sums in registers */
+		static constexpr bool byDomain = true;
+		const EpHtRailCombine &rail;
+
+		GIN_FN bool find(uint32_t t, bool mayWait, uint32_t *n) const
+		{
+			return rail.findAll(t, mayWait, n);
+		}
+		GIN_FN bool closes(uint32_t i, uint32_t n) const
+		{
+			return i + 1 == n || rail.isSum(i) || rail.isSum(i + 1);
+		}
+		GIN_FN void done(uint32_t t) const { rail.freeLast(t); }
+	};
+
+	/* Functions that a token needs once are calls: inlined they take registers from the sums. */
+
 	GIN_FN epHtRings ringsOf() const { return epHtRings(args, number, epoch); }
 	GIN_FN uint32_t rowStep() const { return call.metaBytes + call.rowBytes; }
 
@@ -65,74 +108,71 @@ private:
 		return left < EP_HT_GROUP ? left : EP_HT_GROUP;
 	}
 
-	/* Every all-th token of rail peers: groups ascending. */
-	GIN_FN void addForOthers(uint32_t n, uint32_t teams) const
+	GIN_FN uint32_t endOfOthers() const
 	{
 		const uint32_t *const tokens = epHtTokensOf(handle);
-		const uint32_t all = ginGridSize() * teams, others = ht.domains - 1;
-		const uint64_t end = uint64_t{mostRows([&](uint32_t s) { return tokens[s]; }) +
-					      EP_HT_GROUP - 1} /
-				     EP_HT_GROUP * EP_HT_GROUP * others;
-		GIN_NO_UNROLL
-		for (uint64_t i = ginBlockIndex() * teams + n; i < end; i += all) {
-			const uint32_t group = static_cast<uint32_t>(i / EP_HT_GROUP / others);
-			const uint32_t other = static_cast<uint32_t>(i / EP_HT_GROUP % others);
-			const uint32_t d = other < ht.domain ? other : other + 1;
-			const uint32_t rank = epHtRailPeer(plan, ht, d);
-			const Token token{d, group, static_cast<uint32_t>(i % EP_HT_GROUP),
-					  epHtRailPairsOf(plan, ht, handle, call.tokens, d, group)};
-			if (group * EP_HT_GROUP + token.n < tokens[rank] &&
-			    !addFor(token, tokens[rank]))
-				return;
-		}
+		const uint32_t most = mostRows([&](uint32_t s) { return tokens[s]; });
+		return (most + EP_HT_GROUP - 1) / EP_HT_GROUP * EP_HT_GROUP * (ht.domains - 1);
 	}
 
-	/* Stages the sum of a rail peer's token. The last token of a chunk puts it. G. */
-	GIN_FN bool addFor(const Token &token, uint32_t tokens) const
+	GIN_FN uint32_t tokensOf(uint32_t d) const
 	{
+		return epHtTokensOf(handle)[epHtRailPeer(plan, ht, d)];
+	}
+
+	/* Without pairs if the rail peer has no such token. */
+	GIN_FN Token tokenOfOther(uint32_t i) const
+	{
+		const uint32_t others = ht.domains - 1, n = i % EP_HT_GROUP;
+		const uint32_t group = i / EP_HT_GROUP / others, other = i / EP_HT_GROUP % others;
+		const uint32_t d = other < ht.domain ? other : other + 1;
+		Token token = {d, group, n, nullptr};
+		if (group * EP_HT_GROUP + n < tokensOf(d))
+			token.pairs = epHtRailPairsOf(plan, ht, handle, call.tokens, d, group);
+		return token;
+	}
+
+	/* Lists the rows of a rail peer's token in this domain. */
+	GIN_FN_COLD bool findFor(const Token &token, bool mayWait, uint32_t *count) const
+	{
+		*count = 0;
+		if (!token.pairs)
+			return true;
 		const epHtRings rail = ringsOf();
 		const epHtRings::Chunk chunk = rail.sent(token.d, token.group);
-		uint32_t count;
-		if (!epTeamAll(!epTeamFirst() || rail.awaitFree(chunk)) || !find(token, &count))
+		if (!epTeamAll(!epTeamFirst() || rail.isFree(chunk) ||
+			       (mayWait && rail.awaitFree(chunk))))
 			return false;
-		char *const to = rowIn(rail.stagedAt(chunk), token);
-		GIN_NO_UNROLL
-		for (uint32_t k = epTeamLane(); to && k < call.topk; k += epTeamSize())
-			reinterpret_cast<float *>(to)[k] = weightOf(count, k);
-		GIN_NO_UNROLL
-		for (uint32_t p = epTeamLane(); to && p < call.rowBytes / 16; p += epTeamSize())
-			epPieceStore(to + call.metaBytes + p * 16, sumOfDomain(count, p));
+		return list(
+			peers(),
+			[&](uint32_t j, Row *row) {
+				return get(token.d * peers() + j, slotIn(token.pairs[j], token.n),
+					   row);
+			},
+			count);
+	}
+
+	/* Where the sum of a rail peer's token goes: weights, then the row. */
+	GIN_FN char *sumFor(const Token &token) const
+	{
+		const epHtRings rail = ringsOf();
+		return token.pairs ? rowIn(rail.filledAt(rail.sent(token.d, token.group)), token)
+				   : nullptr;
+	}
+
+	/* The last token of a chunk that is added puts it. G. */
+	GIN_FN_COLD void putLast(const Token &token) const
+	{
+		if (!token.pairs)
+			return;
+		const epHtRings rail = ringsOf();
+		const epHtRings::Chunk chunk = rail.sent(token.d, token.group);
 		epTeamSync();
-		const bool last = epTeamFirst() && rail.take(chunk, 0, tokensIn(token, tokens));
-		if (!epTeamOfFirst(last ? 1 : 0))
-			return true;
-		const uint32_t n = epBits(epHtAnyOf(token.pairs, ht.domainSize));
-		return rail.put(chunk, shape(), size_t{n} * rowStep());
-	}
-
-	/* Lists the rows of a token in this domain. */
-	GIN_FN bool find(const Token &token, uint32_t *count) const
-	{
-		return listRows(
-			token.d * peers(), peers(),
-			[&](uint32_t j) { return slotIn(token.pairs[j], token.n); }, count);
-	}
-
-	GIN_FN ginWord16 sumOfDomain(uint32_t count, uint32_t p) const
-	{
-		epEight eight = {};
-		addRows(eight, count, p);
-		return eight.rounded();
-	}
-
-	/* Every all-th token of this rank. */
-	GIN_FN void reduceOwn(uint32_t n, uint32_t teams) const
-	{
-		const uint32_t all = ginGridSize() * teams;
-		GIN_NO_UNROLL
-		for (uint32_t t = ginBlockIndex() * teams + n; t < call.tokens; t += all)
-			if (!reduceToken(t))
-				return;
+		const bool last =
+			epTeamFirst() && rail.take(chunk, 0, tokensIn(token, tokensOf(token.d)));
+		const uint32_t any = epHtAnyOf(token.pairs, ht.domainSize);
+		if (epTeamOfFirst(last ? 1 : 0))
+			rail.put(chunk, shape(), size_t{epBits(any)} * rowStep());
 	}
 
 	GIN_FN Token tokenIn(uint32_t t, uint32_t d) const
@@ -142,94 +182,62 @@ private:
 			epHtPairsOf(plan, handle, group) + d * ht.domainSize};
 	}
 
-	GIN_FN bool reduceToken(uint32_t t) const
+	/*
+	 * Lists the sums of other domains, and among them the rows of this one: domains ascending.
+	 * Also the chunks that have no row of the token have to be there: done() frees them.
+	 */
+	GIN_FN_COLD bool findAll(uint32_t t, bool mayWait, uint32_t *count) const
 	{
 		const Token own = tokenIn(t, ht.domain);
-		uint32_t count;
-		if (!find(own, &count) || !awaitSums(t))
-			return false;
-		GIN_NO_UNROLL
-		for (uint32_t k = epTeamLane(); k < call.topk; k += epTeamSize())
-			call.outWeights[size_t{t} * call.topk + k] = allWeights(count, k);
-		GIN_NO_UNROLL
-		for (uint32_t p = epTeamLane(); p < call.rowBytes / 16; p += epTeamSize())
-			epPieceStore(call.out.data + t * call.out.step + p * 16,
-				     sumOfAll(t, count, p));
-		epTeamSync();
-		return freeSums(own);
+		return list(
+			ht.domains - 1 + peers(),
+			[&](uint32_t i, Row *row) {
+				const uint32_t j = i - ht.domain;
+				if (j < peers())
+					return get(firstPeer() + j, slotIn(own.pairs[j], own.n),
+						   row);
+				return getSum(tokenIn(t, i < ht.domain ? i : i - peers() + 1),
+					      mayWait, row);
+			},
+			count);
 	}
 
-	/* The sums of other domains, after the rows of this one; NULL: none. */
-	GIN_FN const char *&sumFrom(uint32_t d) const
-	{
-		return rows[peers() + epHtOther(ht.domain, d)].row;
-	}
-
-	/* Waits for the chunks of a token's group: also for those that have no row of it. */
-	GIN_FN bool awaitSums(uint32_t t) const
+	/* A domain's sum of a token of this rank. */
+	GIN_FN bool getSum(const Token &token, bool mayWait, Row *row) const
 	{
 		const epHtRings rail = ringsOf();
-		bool here = true;
-		GIN_NO_UNROLL
-		for (uint32_t d = epTeamLane(); d < ht.domains; d += epTeamSize()) {
-			if (d == ht.domain)
-				continue;
-			const epHtRings::Chunk chunk = rail.received(d, t / EP_HT_GROUP);
-			char *const from = rail.receivedAt(chunk);
-			here = here && rail.awaitChunk(chunk) &&
-			       hasShape(epHtRailPeer(plan, ht, d), ginLoadWeak<uint32_t>(from));
-			sumFrom(d) = rowIn(from, tokenIn(t, d));
-		}
-		epTeamSync();
-		return epTeamAll(here);
+		const epHtRings::Chunk chunk = rail.received(token.d, token.group);
+		char *const from = rail.receivedAt(chunk);
+		if (!rail.isThere(chunk) && !(mayWait && rail.awaitChunk(chunk)))
+			return false;
+		if (!hasShape(epHtRailPeer(plan, ht, token.d), ginLoadWeak<uint32_t>(from)))
+			return false;
+		const char *const sum = rowIn(from, token);
+		if (sum)
+			*row = {sum + call.metaBytes, sum};
+		return true;
 	}
 
-	/* Bias, and the sums of domains. */
-	GIN_FN ginWord16 sumOfAll(uint32_t t, uint32_t count, uint32_t p) const
+	/* Is row i of the list another domain's sum? */
+	GIN_FN bool isSum(uint32_t i) const
 	{
-		epEight eight = biasOf(t, p);
-		GIN_NO_UNROLL
-		for (uint32_t d = 0; d < ht.domains; d++) {
-			if (d == ht.domain) {
-				if (count)
-					eight.plus(sumOfDomain(count, p));
-				continue;
-			}
-			const char *const from = sumFrom(d);
-			if (from)
-				eight.plus(epPieceLoad(from + call.metaBytes + p * 16));
-		}
-		return eight.rounded();
-	}
-
-	GIN_FN float allWeights(uint32_t count, uint32_t k) const
-	{
-		float sum = 0.0f;
-		GIN_NO_UNROLL
-		for (uint32_t d = 0; d < ht.domains; d++) {
-			if (d == ht.domain)
-				sum = epPlus(sum, weightOf(count, k));
-			else if (sumFrom(d))
-				sum = epPlus(sum,
-					     epFloatOf(ginLoadWeak<uint32_t>(sumFrom(d) + k * 4)));
-		}
-		return sum;
+		return rows[i].row >= plan.own + ht.ringAt && rows[i].row < plan.own + ht.stagedAt;
 	}
 
 	/* The last token of a group that is reduced frees the group's chunks. T. */
-	GIN_FN bool freeSums(const Token &own) const
+	GIN_FN_COLD void freeLast(uint32_t t) const
 	{
 		const epHtRings rail = ringsOf();
+		const Token own = tokenIn(t, ht.domain);
 		const epHtRings::Chunk of = rail.received(ht.domain, own.group);
+		epTeamSync();
 		const bool last = epTeamFirst() && rail.take(of, 1, tokensIn(own, call.tokens));
-		bool here = true;
 		if (!epTeamOfFirst(last ? 1 : 0))
-			return true;
+			return;
 		GIN_NO_UNROLL
 		for (uint32_t d = epTeamLane(); d < ht.domains; d += epTeamSize())
 			if (d != ht.domain)
-				here = rail.free(rail.received(d, own.group)) && here;
-		return epTeamAll(here);
+				rail.free(rail.received(d, own.group));
 	}
 
 	/* Chunks of rail peers' tokens are sent, and those of this rank's are received. */

@@ -91,7 +91,7 @@ public:
 			postPlaces();
 		if (awaitPlaces()) {
 			openOwn();
-			act(epTeam() / EP_HT_RAIL_MOVERS, epTeam() % EP_HT_RAIL_MOVERS);
+			act(epTeam() / movers(), epTeam() % movers());
 		}
 		if (!isLastBlock())
 			return;
@@ -104,7 +104,7 @@ private:
 	/* Team `n` of its role. Few teams: copiers unpack after their copies. */
 	GIN_FN void act(uint32_t role, uint32_t n) const
 	{
-		const uint32_t first = 3 * EP_HT_RAIL_MOVERS, rest = epTeams() - first;
+		const uint32_t first = rings(), rest = epTeams() - first;
 		if (role == 0) {
 			move(n);
 		} else if (role == 1) {
@@ -125,17 +125,16 @@ private:
 
 	GIN_FN epHtRings ringsOf() const { return epHtRings(args, number, epoch); }
 
-	/* Does the group go by a lane of team `n` of a role? */
+	/* Is the group one of team `n` of a role? */
 	GIN_FN bool isMine(uint32_t group, uint32_t n) const
 	{
-		const uint32_t all = ginGridSize() * EP_HT_RAIL_MOVERS;
-		return group % plan.lanes % all == ginBlockIndex() * EP_HT_RAIL_MOVERS + n;
+		return group % (ginGridSize() * movers()) == ginBlockIndex() * movers() + n;
 	}
 
 	GIN_FN void sendGroups(uint32_t n) const
 	{
 		const uint32_t groups = (call.tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
-		epStages stages = stagesOf(EP_HT_RAIL_MOVERS + n);
+		epStages stages = stagesOf(movers() + n);
 		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < groups * (ht.domains - 1); i++) {
 			const uint32_t group = i / (ht.domains - 1);
@@ -154,7 +153,7 @@ private:
 			return false;
 		const epHtPair *const pairs = epHtPairsOf(plan, handle, group) + d * ht.domainSize;
 		const Staged rows{*this, group, epHtAnyOf(pairs, ht.domainSize),
-				  rail.stagedAt(chunk) + EP_HT_HEAD};
+				  rail.filledAt(chunk) + EP_HT_HEAD};
 		epMove(stages, epBits(rows.bits), rows);
 		return rail.put(chunk, shape(), size_t{epBits(rows.bits)} * rowStep());
 	}
@@ -165,7 +164,7 @@ private:
 		const uint32_t groups =
 			(mostRows([&](uint32_t s) { return tokens[s]; }) + EP_HT_GROUP - 1) /
 			EP_HT_GROUP;
-		epStages stages = stagesOf(2 * EP_HT_RAIL_MOVERS + n);
+		epStages stages = stagesOf(2 * movers() + n);
 		GIN_NO_UNROLL
 		for (uint32_t i = 0; i < groups * ht.domains; i++) {
 			const uint32_t group = i / ht.domains, d = i % ht.domains;

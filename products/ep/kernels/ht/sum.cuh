@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sum.cuh - a warp adds the rows of tokens, which it loads piece by piece by bulk copies
+ * sum.cuh - a team adds the rows of tokens; a warp loads them piece by piece by bulk copies
  *
- * EpHtSums adds the rows of the tokens first, first + step, ... of `Rows`, a class with
+ * The tokens first, first + step, ... of `Rows`, a class with
  *
- *	call		tokens, rowBytes, metaBytes, topk
- *	find(t, &n)	lists the rows of token t when they are ready; false: a rank is lost
+ *	call		rowBytes, metaBytes, topk
+ *	end()		the tokens are 0 to end() - 1
+ *	find(t, mayWait, &n)	lists the rows of token t; false: a rank is lost, or the chunks of
+ *				other domains are not there, and it may not wait for them
  *	at(i)		row i of the list: its bytes, `row`, and its weights
- *	isOwn(row)	are the weights this rank's? Others are in a pool, padded for bulk copies
+ *	isOwn(row)	are the weights this rank's? Others are padded for bulk copies
  *	hasStart()	do sums begin with something?
  *	start(t, p)	with what the sum of piece p of 16 bytes begins
- *	out(t)		where the sum of token t goes
- *	putWeight(t, k, weight)
- *	write(t, n)	the sums of token t, without bulk copies
+ *	byDomain	known at compile time: the sum of each domain's rows is rounded and added
+ *	closes(i, n)	then: row i of n is the last one of its domain
+ *	rowOf(t), weightsOf(t)	where the sums go; a row that is NULL goes nowhere
+ *	done(t)		the sums are there; by all threads of the team
+ *	piece		bytes of a row in a stage
  *
  * A ring of stages is in flight, each with a piece of one row, and with the row's weights if it is
  * the row's first. Each warp has a ring of its own: bulk loads end in any order, and a warp that is
- * a turn ahead in a ring of several warps would see a phase of the turn before as its own.
+ * a turn ahead in a ring of several warps would see a phase of the turn before as its own. Nothing
+ * is in flight when a warp waits for another domain: that may wait for the sums in flight.
  */
 #ifndef GIN_EP_HT_SUM_CUH
 #define GIN_EP_HT_SUM_CUH
@@ -24,21 +29,68 @@
 #include "move.cuh"
 #include "../reduce.cuh"
 
-#if GIN_HAS_BULK
+/* Piece p of the sum of the listed rows. Four loads are in flight. */
+template <class Rows>
+GIN_FN ginWord16 epHtSumOf(const Rows &rows, uint32_t t, uint32_t count, uint32_t p)
+{
+	epEight all = rows.start(t, p), some = {};
+	GIN_NO_UNROLL
+	for (uint32_t base = 0; base < count; base += 4) {
+		ginWord16 piece[4] = {};
+		EP_UNROLL
+		for (uint32_t i = 0; i < 4; i++)
+			if (base + i < count)
+				piece[i] = epPieceLoad(rows.at(base + i).row + p * 16);
+		EP_UNROLL
+		for (uint32_t i = 0; i < 4; i++) {
+			if (base + i < count)
+				(Rows::byDomain ? some : all).plus(piece[i]);
+			if (Rows::byDomain && base + i < count && rows.closes(base + i, count))
+				all.plus(some.rounded()), some = {};
+		}
+	}
+	return all.rounded();
+}
+
+template <class Rows> GIN_FN float epHtWeightOf(const Rows &rows, uint32_t count, uint32_t k)
+{
+	float all = 0.0f, some = 0.0f;
+	GIN_NO_UNROLL
+	for (uint32_t i = 0; i < count; i++) {
+		some = epPlus(some, epFloatOf(ginLoadWeak<uint32_t>(rows.at(i).weights + k * 4)));
+		if (!Rows::byDomain)
+			continue;
+		if (rows.closes(i, count))
+			all = epPlus(all, some), some = 0.0f;
+	}
+	return Rows::byDomain ? all : some;
+}
+
+/* The sums of a token, by loads and stores. */
+template <class Rows> GIN_FN void epHtSumByThreads(const Rows &rows, uint32_t t, uint32_t count)
+{
+	char *const to = rows.rowOf(t);
+	GIN_NO_UNROLL
+	for (uint32_t k = epTeamLane(); to && k < rows.call.topk; k += epTeamSize())
+		rows.weightsOf(t)[k] = epHtWeightOf(rows, count, k);
+	GIN_NO_UNROLL
+	for (uint32_t p = epTeamLane(); to && p < rows.call.rowBytes / 16; p += epTeamSize())
+		epPieceStore(to + p * 16, epHtSumOf(rows, t, count, p));
+	rows.done(t);
+}
 
 #ifndef EP_HT_SUM_PIECE
 #define EP_HT_SUM_PIECE 2048u
 #endif
-#define EP_HT_SUM_WORDS (EP_HT_SUM_PIECE / 16u / 32u) /* of a lane */
+#define EP_HT_SUM_WEIGHTS 128u /* bytes of a stage for weights of GIN_EP_MAX_TOPK experts */
 
-/* Bytes of a stage: a piece, and the weights of GIN_EP_MAX_TOPK experts. */
-GIN_FN uint32_t epHtSumStage(const epHtCall &call)
-{
-	return EP_HT_SUM_PIECE + (call.topk ? 128u : 0);
-}
+#if GIN_HAS_BULK
 
 template <class Rows> class EpHtSums
 {
+	static constexpr uint32_t PIECE = Rows::piece, WORDS = PIECE / 16 / 32; /* of a lane */
+	static constexpr bool byDomain = Rows::byDomain;
+
 	const Rows &rows;
 	epStages s;
 	const char *const ring; /* the stages */
@@ -49,70 +101,70 @@ template <class Rows> class EpHtSums
 	uint32_t into, flying;	      /* the stage of the next load; loads in flight */
 	uint32_t heldToken, heldPart; /* of the stage of the lane's number */
 
-	epEight sum[EP_HT_SUM_WORDS]; /* of the token and piece that are being added */
-	float weight;		      /* of the expert of the lane's number */
+	/* Of the token and piece that are being added; the weight: of the lane's number. */
+	epEight sum[WORDS], all[byDomain ? WORDS : 1];
+	float weight, allWeight;
 
 public:
 	/* `scratch`: of epStagesOpen(). */
 	GIN_FN EpHtSums(const Rows &r, const epStages &stages, const char *scratch, uint32_t first,
 			uint32_t by)
 	    : rows(r), s(stages), ring(scratch + 128), step(by), t(first), count(0), piece(0),
-	      row(0), into(0), flying(0), heldToken(0), heldPart(0), weight(0.0f)
+	      row(0), into(0), flying(0), heldToken(0), heldPart(0), weight(0.0f), allWeight(0.0f)
 	{
 	}
 
 	/* By all lanes of the warp. */
 	GIN_FN void run()
 	{
-		bool more = true, found = false;
 		GIN_NO_UNROLL
-		do {
+		while (t < rows.end() || flying) {
 			GIN_NO_UNROLL
-			while (more && flying < s.count) {
-				if (!found && !(more = seek()))
-					break;
+			while (flying < s.count && seek()) {
 				load();
-				found = advance();
+				advance();
 			}
 			if (flying)
 				add();
-		} while (more || flying);
+		}
 	}
 
 private:
 	GIN_FN static uint32_t pieceBytes(uint32_t rowBytes, uint32_t p)
 	{
-		const uint32_t left = rowBytes - p * EP_HT_SUM_PIECE;
-		return left < EP_HT_SUM_PIECE ? left : EP_HT_SUM_PIECE;
+		const uint32_t left = rowBytes - p * PIECE;
+		return left < PIECE ? left : PIECE;
 	}
 
-	/* To the first token from t on that has rows. */
+	/* To the next token that has rows. False: there is none, or it may come later. */
 	GIN_FN bool seek()
 	{
 		GIN_NO_UNROLL
-		for (; t < rows.call.tokens; t += step) {
-			if (!rows.find(t, &count))
+		for (; !count && t < rows.end(); t += step) {
+			if (!rows.find(t, !flying, &count)) {
+				count = 0;
+				if (!flying)
+					t = rows.end();
 				return false;
+			}
 			if (count) {
 				ginBulkFence(); /* other agents have written the rows */
 				return true;
 			}
-			rows.write(t, 0);
+			epHtSumByThreads(rows, t, 0);
 		}
-		return false;
+		return count != 0;
 	}
 
-	/* False: to the next token. */
-	GIN_FN bool advance()
+	GIN_FN void advance()
 	{
 		if (++row < count)
-			return true;
+			return;
 		row = 0;
-		if (++piece * EP_HT_SUM_PIECE < rows.call.rowBytes)
-			return true;
-		piece = 0;
+		if (++piece * PIECE < rows.call.rowBytes)
+			return;
+		piece = count = 0;
 		t += step;
-		return false;
 	}
 
 	GIN_FN void load()
@@ -122,16 +174,17 @@ private:
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, piece);
 		uint32_t more = 0;
 		if (piece == 0 && rows.call.topk)
-			more = loadWeights(from, to + EP_HT_SUM_PIECE, barrier);
+			more = loadWeights(from, to + PIECE, barrier);
 		if (ginLane() == 0) {
 			ginBulkExpect(barrier, bytes + more);
-			ginBulkRead(to, from.row + piece * EP_HT_SUM_PIECE, bytes, barrier);
+			ginBulkRead(to, from.row + piece * PIECE, bytes, barrier);
 			if (more)
-				ginBulkRead(to + EP_HT_SUM_PIECE, from.weights, more, barrier);
+				ginBulkRead(to + PIECE, from.weights, more, barrier);
 		}
 		if (ginLane() == into) {
 			heldToken = t;
-			heldPart = piece * 4 + (row == 0 ? 2 : 0) + (row + 1 == count ? 1 : 0);
+			heldPart = piece * 8 + (row == 0 ? 2 : 0) + (row + 1 == count ? 1 : 0) +
+				   (byDomain && rows.closes(row, count) ? 4 : 0);
 		}
 		into = into + 1 < s.count ? into + 1 : 0;
 		flying++;
@@ -155,27 +208,31 @@ private:
 	GIN_FN void add()
 	{
 		const uint32_t token = __shfl_sync(0xffffffffu, heldToken, s.at);
-		const uint32_t part = __shfl_sync(0xffffffffu, heldPart, s.at);
+		const uint32_t part = __shfl_sync(0xffffffffu, heldPart, s.at), p = part / 8;
 		const char *const from = ring + s.at * s.size;
-		ginWord16 word[EP_HT_SUM_WORDS];
+		ginWord16 word[WORDS];
 		if (part & 2)
-			start(token, part / 4);
+			start(token, p);
 		ginBulkPass(s.barriers + 8 * s.at, s.phase);
 		EP_UNROLL
-		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
+		for (uint32_t i = 0; i < WORDS; i++)
 			word[i] = *reinterpret_cast<const ginWord16 *>(from + atWord(i));
 		EP_UNROLL
-		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
+		for (uint32_t i = 0; i < WORDS; i++)
 			sum[i].plus(word[i]);
-		if (part < 4 && ginLane() < rows.call.topk)
-			weight = epPlus(weight, *reinterpret_cast<const float *>(
-							from + EP_HT_SUM_PIECE + ginLane() * 4));
+		if (p == 0 && ginLane() < rows.call.topk)
+			weight = epPlus(weight, *reinterpret_cast<const float *>(from + PIECE +
+										 ginLane() * 4));
+		if (byDomain && part & 4)
+			close();
 		if (part & 1)
-			put(token, part / 4);
+			put(token, p);
 		__syncwarp(); /* the stage has been read */
 		if (++s.at == s.count)
 			s.at = 0, s.phase ^= 1;
 		flying--;
+		if (part & 1 && (p + 1) * PIECE >= rows.call.rowBytes)
+			rows.done(token);
 	}
 
 	/* Word i of the lane, in a piece. */
@@ -184,29 +241,39 @@ private:
 	GIN_FN void start(uint32_t token, uint32_t p)
 	{
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
-		const uint32_t first = p * (EP_HT_SUM_PIECE / 16);
+		const uint32_t first = p * (PIECE / 16);
 		EP_UNROLL
-		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
-			sum[i] = {};
-		weight = 0.0f;
+		for (uint32_t i = 0; i < WORDS; i++)
+			sum[i] = all[byDomain ? i : 0] = {};
+		weight = allWeight = 0.0f;
 		if (!rows.hasStart())
 			return;
 		EP_UNROLL
-		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
+		for (uint32_t i = 0; i < WORDS; i++)
 			if (atWord(i) < bytes)
-				sum[i] = rows.start(token, first + atWord(i) / 16);
+				(byDomain ? all : sum)[i] =
+					rows.start(token, first + atWord(i) / 16);
+	}
+
+	/* The domain's rows are added. */
+	GIN_FN void close()
+	{
+		EP_UNROLL
+		for (uint32_t i = 0; i < WORDS; i++)
+			all[byDomain ? i : 0].plus(sum[i].rounded()), sum[i] = {};
+		allWeight = epPlus(allWeight, weight), weight = 0.0f;
 	}
 
 	GIN_FN void put(uint32_t token, uint32_t p) const
 	{
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
-		char *const to = rows.out(token) + p * EP_HT_SUM_PIECE;
+		char *const to = rows.rowOf(token) + p * PIECE;
 		EP_UNROLL
-		for (uint32_t i = 0; i < EP_HT_SUM_WORDS; i++)
+		for (uint32_t i = 0; i < WORDS; i++)
 			if (atWord(i) < bytes)
-				epPieceStore(to + atWord(i), sum[i].rounded());
+				epPieceStore(to + atWord(i), (byDomain ? all : sum)[i].rounded());
 		if (p == 0 && ginLane() < rows.call.topk)
-			rows.putWeight(token, ginLane(), weight);
+			rows.weightsOf(token)[ginLane()] = byDomain ? allWeight : weight;
 	}
 };
 
