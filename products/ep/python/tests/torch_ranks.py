@@ -614,9 +614,11 @@ def case_normal(comm):
             else:
                 assert overlap.event is None
 
-        per_rank, none, per_expert, in_rank, overlap = buffer.get_dispatch_layout(my_idx, experts, **event)
+        per_rank, per_node, per_expert, in_rank, overlap = buffer.get_dispatch_layout(my_idx, experts, **event)
         done(overlap)
-        assert none is None and torch.equal(in_rank.cpu(), goes[me])
+        assert torch.equal(in_rank.cpu(), goes[me])
+        nodes = [goes[me][:, r : r + 8].any(1).sum().item() for r in range(0, ranks, 8)] if ranks > 8 else None
+        same("tokens of nodes", None if per_node is None else per_node.tolist(), nodes)
         same("tokens of ranks", per_rank.tolist(), goes[me].sum(0).tolist())
         same("tokens of experts", per_expert.tolist(), [int((idx[me] == e).sum()) for e in range(experts)])
         layout = {"num_tokens_per_rank": per_rank, "is_token_in_rank": in_rank, "num_tokens_per_expert": per_expert}
@@ -634,14 +636,15 @@ def case_normal(comm):
         assert torch.equal(r_weights.cpu(), torch.where(is_own, all_weights, 0.0))
         items = [int((all_idx == me * own + e).sum()) for e in range(own)]
         same("counts", counts, [-(-count // 4) * 4 for count in items])
-        same("rows of sources", handle[0][:, me].tolist(), np.cumsum(list(map(len, from_rows))).tolist())
-        same("tokens of sources", handle[3].tolist(), torch.cat(from_rows).tolist())
+        prefix, sources = (handle[0][:, me], 3) if ranks <= 8 else (handle[-4], -3)
+        same("rows of sources", prefix.tolist(), np.cumsum(list(map(len, from_rows))).tolist())
+        same("tokens of sources", handle[sources].tolist(), torch.cat(from_rows).tolist())
         worst, w_idx, _, empty, w_handle, overlap = buffer.dispatch(
             mine, **layout, **picked, num_worst_tokens=ranks * 64, **event
         )
         done(overlap)
         assert empty == [] and torch.equal(worst[:n], received) and bool((w_idx[n:] == -1).all())
-        assert worst.shape[0] == w_handle[3].shape[0] == ranks * 64 and torch.equal(w_idx[:n], r_idx)
+        assert worst.shape[0] == w_handle[sources].shape[0] == ranks * 64 and torch.equal(w_idx[:n], r_idx)
         scales = torch.arange(tokens * 2, dtype=torch.float32, device=DEVICE).view(2, tokens).T  # column-major
         codes = mine.to(torch.float8_e4m3fn)
         (c_codes, c_scales), *others, overlap = buffer.dispatch((codes, scales), handle=handle, **event)

@@ -282,20 +282,12 @@ class ElasticBuffer(metaclass=NamesAbsent):
         weights = topk_weights
         if weights is None:
             weights = torch.zeros(topk_idx.shape, dtype=torch.float32, device=topk_idx.device)
-        per_rank, _, per_expert, in_rank, _ = self._buffer.get_dispatch_layout(
+        _, _, per_expert, in_rank, _ = self._buffer.get_dispatch_layout(
             topk_idx, num_experts, previous_event=after["previous_event"]
         )
-        recv_x, recv_topk_idx, recv_weights, items, v1, event = self._buffer.dispatch(
-            x,
-            num_tokens_per_rank=per_rank,
-            is_token_in_rank=in_rank,
-            num_tokens_per_expert=per_expert,
-            topk_idx=topk_idx,
-            topk_weights=weights,
-            expert_alignment=alignment,
-            num_worst_tokens=0 if counted else most * self.num_ranks,
-            config=config,
-            **after,
+        worst = 0 if counted else most * self.num_ranks
+        recv_x, recv_topk_idx, recv_weights, items, v1, event = self._buffer._dispatch(
+            x, None, in_rank, per_expert, topk_idx, weights, alignment, worst, config, **after
         )
         handle = EPHandle(
             self.rank_idx,

@@ -13,6 +13,28 @@ from .utils import EventHandle, EventOverlap
 _TOKENS = 65536  # of a rank, at most: they take words of 8 bytes, no rows
 _TOPK = 32
 _FIRST_ROWS = 4096
+_NODE = 8  # ranks of what DeepEP calls an RDMA rank
+
+
+def _nodes_of(ranks):
+    """DeepEP's RDMA ranks: nodes of 8 consecutive ranks; 0: it has one node, and a handle of six tensors."""
+    return ranks // _NODE if ranks > _NODE and ranks % _NODE == 0 else 0
+
+
+def _tokens_of_nodes(in_rank):
+    """Of is_token_in_rank: the tokens of each node, where a token counts once; None for one node."""
+    nodes = _nodes_of(in_rank.shape[1])
+    return in_rank.view(-1, nodes, _NODE).any(-1).sum(0, dtype=torch.int32) if nodes else None
+
+
+def _between_nodes(handle, rank):
+    """The ten tensors of a handle between DeepEP's nodes: callers read [-4], rows of the sources 0 to s, and [-3]."""
+    prefix, none, _, src_info, in_rank, _ = handle
+    if not _nodes_of(prefix.shape[0]):
+        return handle
+    first = in_rank.view(in_rank.shape)  # it gets an attribute, and in_rank is the caller's
+    first._gin_ep_ht = prefix._gin_ep_ht
+    return first, none, none, none, none, none, prefix[:, rank], src_info, none, none
 
 
 def _handle_of(handle):
@@ -38,10 +60,15 @@ class Normal:
     def get_dispatch_layout(
         self, topk_idx, num_experts, previous_event=None, async_finish=False, allocate_on_comm_stream=False
     ):
-        """(tokens of each rank, None, tokens of each expert, [tokens, ranks] bool, event). On this rank alone."""
+        """(tokens of each rank, of each node, of each expert, [tokens, ranks] bool, event). On this rank alone.
+
+        Of each node of 8 ranks, where a token counts once; None for up to 8 ranks.
+        """
         with self._work(previous_event, async_finish, allocate_on_comm_stream, is_local=True) as work:
             per_rank, per_expert, in_rank = ht.layout(self.communicator, topk_idx, num_experts, work.stream)
-        return per_rank, None, per_expert, in_rank, work.event(topk_idx, per_rank, per_expert, in_rank)
+            with work.current():
+                per_node = _tokens_of_nodes(in_rank)
+        return per_rank, per_node, per_expert, in_rank, work.event(topk_idx, per_rank, per_node, per_expert, in_rank)
 
     @names_unknown_keywords
     def dispatch(
@@ -69,16 +96,20 @@ class Normal:
         require(handle is None or topk_idx is None, "a dispatch with a handle takes no topk_idx")
         require((topk_idx is None) == (topk_weights is None), "topk_idx and topk_weights come together")
         require(num_worst_tokens == 0 or handle is not None or topk_idx is not None, "num_worst_tokens needs topk_idx")
-        return self._dispatch(
+        *received, made, event = self._dispatch(
             x, handle, is_token_in_rank, num_tokens_per_expert, topk_idx, topk_weights, expert_alignment,
             num_worst_tokens, config, previous_event, async_finish, allocate_on_comm_stream,
         )  # fmt: skip
+        return *received, made and _between_nodes(made, self.rank), event
 
     def _dispatch(
         self, x, handle, is_token_in_rank, num_tokens_per_expert, topk_idx, topk_weights, expert_alignment,
         num_worst_tokens, config, previous_event, async_finish, allocate_on_comm_stream,
     ):  # fmt: skip
-        """dispatch(); a handle's topk_idx may be given with other weights, which are sent again."""
+        """dispatch(), with the handle of one node for any number of ranks.
+
+        A handle's topk_idx may be given with other weights, which are sent again.
+        """
         rows, scales = x if isinstance(x, tuple) else (x, None)
         row_bytes = rows.shape[1] * rows.element_size()
         counts, cached = [], handle is not None
@@ -235,6 +266,10 @@ class _Work:
     def __init__(self, comm, current, is_async):
         self.stream = comm.cuda_stream if comm is not None else None
         self._comm, self._current, self._is_async = comm, current, is_async
+
+    def current(self):
+        """torch's kernels go on the communication stream."""
+        return contextlib.nullcontext() if self._comm is None else torch.cuda.stream(self._comm)
 
     def event(self, *tensors):
         """The call's EventOverlap. The tensors live until the communication stream is done."""
