@@ -88,7 +88,7 @@ private:
 		GIN_FN void done(uint32_t t) const { rail.freeLast(t); }
 	};
 
-	/* Functions that a token needs once are calls: inlined they take registers from the sums. */
+	/* What a token needs once is a call: inlined it takes registers from the sums. */
 
 	GIN_FN epHtRings ringsOf() const { return epHtRings(args, number, epoch); }
 	GIN_FN uint32_t rowStep() const { return call.metaBytes + call.rowBytes; }
