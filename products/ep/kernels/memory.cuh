@@ -13,6 +13,8 @@
  *                                                                Gin::waitValue()
  *   L      rows of another rank               epTagStore()       epTaggedLoad()
  *   Y      a row of x that a GEMM writes      the caller's GEMM  epReadyLoad()
+ *   N      what a signal covers, from the     epSeenStore()      epSeenLoad()
+ *          thread that saw it
  */
 #ifndef GIN_EP_MEMORY_CUH
 #define GIN_EP_MEMORY_CUH
@@ -75,6 +77,17 @@ GIN_FN uint64_t epTaggedLoad(const char *word)
 GIN_FN uint32_t epReadyLoad(const char *word)
 {
 	return ginLoad<ginAcquire, ginScopeDevice>(reinterpret_cast<const uint32_t *>(word));
+}
+
+/* N, both ends: the value that a signal has reached. */
+GIN_FN void epSeenStore(uint64_t *word, uint64_t value)
+{
+	ginStore<ginRelease, ginScopeDevice>(word, value);
+}
+
+GIN_FN uint64_t epSeenLoad(const uint64_t *word)
+{
+	return ginLoad<ginAcquire, ginScopeDevice>(word);
 }
 
 /* No edge: words that publish nothing but themselves, or that a kernel's start and end order. */

@@ -250,6 +250,7 @@ static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->totals = stateAt(ep, sizes->totals);
 	ep->ht.chunks = stateAt(ep, sizes->htChunks);
 	ep->ht.tickets = stateAt(ep, sizes->htTickets);
+	ep->ht.seen = stateAt(ep, sizes->htSeen);
 	plan->page = ep->page;
 	plan->pageObserved = (uint32_t *)(plan->page + 1);
 	plan->pageMasked = plan->pageObserved + plan->nRanks;

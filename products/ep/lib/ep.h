@@ -53,7 +53,7 @@ struct epSizes {
 	uint64_t page;		      /* bytes of host memory */
 	uint64_t handle;	      /* bytes */
 	uint64_t htPage;	      /* offset in the page */
-	uint64_t htChunks, htTickets; /* offsets in the state */
+	uint64_t htChunks, htTickets, htSeen; /* offsets in the state */
 	struct epHtPlan ht;
 };
 

@@ -199,6 +199,7 @@ static void stateLayout(const struct epPlan *plan, int networked, struct epSizes
 	sizes->chunks = take(&end, networked ? 2 * 2 * R * chunks * 4 : 0);
 	sizes->htChunks = take(&end, rings * sizeof(uint64_t));
 	sizes->htTickets = take(&end, rings * EP_HT_DEPTH * sizeof(uint32_t));
+	sizes->htSeen = take(&end, rings / 2 * EP_HT_SIGNALS * sizeof(uint64_t));
 	sizes->zeroed = end;
 	sizes->rankOf = take(&end, plan->experts * 4ull);
 	sizes->firstExpert = take(&end, (R + 1) * 4);

@@ -92,6 +92,7 @@ struct epHtPlan {
 	uint64_t ringAt, stagedAt, slotBytes;
 	uint64_t *chunks;  /* [2][domain][lane]: chunks sent, chunks received, by earlier calls */
 	uint32_t *tickets; /* [2][domain][lane][slot]: rows of a chunk that are staged, or read */
+	uint64_t *seen;	   /* [lane][signal]: what its signals have reached */
 };
 
 struct epHtRows {

@@ -224,15 +224,36 @@ private:
 		return epHtSlotAt(plan, ht, base, epHtOther(of, other), c.lane, c.slot);
 	}
 
+	/*
+	 * A signal may be a word of the host, of which a GPU loads one a microsecond, and all teams
+	 * look for their tokens: what one has seen the others find in GPU memory.
+	 */
+	GIN_FN uint64_t *seenOf(const Chunk &c, uint32_t kind) const
+	{
+		return ht.seen + c.lane * EP_HT_SIGNALS * ht.domains + epHtSignalId(ht, kind, c.d);
+	}
+
 	GIN_FN bool reached(const Chunk &c, uint32_t kind, uint64_t least) const
 	{
-		return epHtReached(args, c.lane, epHtSignalId(ht, kind, c.d), least);
+		uint64_t *const seen = seenOf(c, kind);
+		return epSeenLoad(seen) - least < EP_AHEAD ||
+		       saw(seen, least,
+			   epHtReached(args, c.lane, epHtSignalId(ht, kind, c.d), least));
 	}
 
 	GIN_FN bool await(const Chunk &c, uint32_t kind, uint64_t least) const
 	{
-		return epHtAwaitSignal(args, number, epHtRailPeer(plan, ht, c.d), c.lane,
-				       epHtSignalId(ht, kind, c.d), least, epoch);
+		return saw(seenOf(c, kind), least,
+			   epHtAwaitSignal(args, number, epHtRailPeer(plan, ht, c.d), c.lane,
+					   epHtSignalId(ht, kind, c.d), least, epoch));
+	}
+
+	/* A later store of a smaller value costs a look. */
+	GIN_FN static bool saw(uint64_t *seen, uint64_t least, bool isReached)
+	{
+		if (isReached)
+			epSeenStore(seen, least);
+		return isReached;
 	}
 
 	GIN_FN bool has(uint32_t peer, ginResult_t result) const

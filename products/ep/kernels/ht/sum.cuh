@@ -124,7 +124,10 @@ public:
 				load();
 				advance();
 			}
-			if (flying)
+			/* A look for the next token takes longer than to add what is here. */
+			const bool isLate = flying < s.count;
+			GIN_NO_UNROLL
+			for (bool more = true; more && flying; more = isLate)
 				add();
 		}
 	}
