@@ -55,20 +55,20 @@ private:
 		GIN_FN uint32_t end() const { return most; }
 		GIN_FN bool find(uint32_t i, bool mayWait, uint32_t *n) const
 		{
-			return rail.findFor(rail.tokenOfOther(i), mayWait, n);
+			return rail.findFor(i, mayWait, n);
 		}
 		GIN_FN static bool hasStart() { return false; }
 		GIN_FN static epEight start(uint32_t, uint32_t) { return {}; }
 		GIN_FN char *rowOf(uint32_t i) const
 		{
-			char *const to = rail.sumFor(rail.tokenOfOther(i));
+			char *const to = rail.sumFor(i);
 			return to ? to + this->call.metaBytes : nullptr;
 		}
 		GIN_FN float *weightsOf(uint32_t i) const
 		{
-			return reinterpret_cast<float *>(rail.sumFor(rail.tokenOfOther(i)));
+			return reinterpret_cast<float *>(rail.sumFor(i));
 		}
-		GIN_FN void done(uint32_t i) const { rail.putLast(rail.tokenOfOther(i)); }
+		GIN_FN void done(uint32_t i) const { rail.putLast(i); }
 	};
 
 	/* The tokens of this rank: bias, and the sums of domains, each rounded. */
@@ -133,8 +133,9 @@ private:
 	}
 
 	/* Lists the rows of a rail peer's token in this domain. */
-	GIN_FN_COLD bool findFor(const Token &token, bool mayWait, uint32_t *count) const
+	GIN_FN_COLD bool findFor(uint32_t i, bool mayWait, uint32_t *count) const
 	{
+		const Token token = tokenOfOther(i);
 		*count = 0;
 		if (!token.pairs)
 			return true;
@@ -153,16 +154,18 @@ private:
 	}
 
 	/* Where the sum of a rail peer's token goes: weights, then the row. */
-	GIN_FN char *sumFor(const Token &token) const
+	GIN_FN_COLD char *sumFor(uint32_t i) const
 	{
+		const Token token = tokenOfOther(i);
 		const epHtRings rail = ringsOf();
 		return token.pairs ? rowIn(rail.filledAt(rail.sent(token.d, token.group)), token)
 				   : nullptr;
 	}
 
 	/* The last token of a chunk that is added puts it. G. */
-	GIN_FN_COLD void putLast(const Token &token) const
+	GIN_FN_COLD void putLast(uint32_t i) const
 	{
+		const Token token = tokenOfOther(i);
 		if (!token.pairs)
 			return;
 		const epHtRings rail = ringsOf();

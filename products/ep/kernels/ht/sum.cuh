@@ -100,17 +100,20 @@ template <class Rows> class EpHtSums
 	uint32_t t, count, piece, row;
 	uint32_t into, flying;	      /* the stage of the next load; loads in flight */
 	uint32_t heldToken, heldPart; /* of the stage of the lane's number */
+	char *to;		      /* where the sum goes that is being added */
 
-	/* Of the token and piece that are being added; the weight: of the lane's number. */
-	epEight sum[WORDS], all[byDomain ? WORDS : 1];
-	float weight, allWeight;
+	/* Of a token and piece; the weights: of the lane's number. */
+	struct Partial {
+		epEight sum[WORDS], all[byDomain ? WORDS : 1];
+		float weight, allWeight;
+	};
 
 public:
 	/* `scratch`: of epStagesOpen(). */
 	GIN_FN EpHtSums(const Rows &r, const epStages &stages, const char *scratch, uint32_t first,
 			uint32_t by)
 	    : rows(r), s(stages), ring(scratch + 128), step(by), t(first), count(0), piece(0),
-	      row(0), into(0), flying(0), heldToken(0), heldPart(0), weight(0.0f), allWeight(0.0f)
+	      row(0), into(0), flying(0), heldToken(0), heldPart(0), to(nullptr)
 	{
 	}
 
@@ -120,10 +123,8 @@ public:
 		GIN_NO_UNROLL
 		while (t < rows.end() || flying) {
 			GIN_NO_UNROLL
-			while (flying < s.count && seek()) {
+			while (flying < s.count && seek())
 				load();
-				advance();
-			}
 			/* A look for the next token takes longer than to add what is here. */
 			const bool isLate = flying < s.count;
 			GIN_NO_UNROLL
@@ -144,14 +145,15 @@ private:
 	{
 		GIN_NO_UNROLL
 		for (; !count && t < rows.end(); t += step) {
-			if (!rows.find(t, !flying, &count)) {
-				count = 0;
+			uint32_t found;
+			if (!rows.find(t, !flying, &found)) {
 				if (!flying)
 					t = rows.end();
 				return false;
 			}
-			if (count) {
+			if (found) {
 				ginBulkFence(); /* other agents have written the rows */
+				count = found;
 				return true;
 			}
 			epHtSumByThreads(rows, t, 0);
@@ -186,11 +188,12 @@ private:
 		}
 		if (ginLane() == into) {
 			heldToken = t;
-			heldPart = piece * 8 + (row == 0 ? 2 : 0) + (row + 1 == count ? 1 : 0) +
-				   (byDomain && rows.closes(row, count) ? 4 : 0);
+			heldPart = piece * 4 + (byDomain && rows.closes(row, count) ? 2 : 0) +
+				   (row + 1 == count ? 1 : 0);
 		}
 		into = into + 1 < s.count ? into + 1 : 0;
 		flying++;
+		advance();
 	}
 
 	/* Own weights, by lanes; those in a pool, of so many bytes, are left to a bulk load. */
@@ -207,76 +210,87 @@ private:
 		return 0;
 	}
 
-	/* The oldest load of the ring. A piece that is not full is added with what follows it. */
+	/*
+	 * The piece whose loads are the oldest of the ring. Its stages get the token's next loads;
+	 * the next token is looked for when no sum is in registers. A piece that is not full is
+	 * added with what follows it.
+	 */
 	GIN_FN void add()
 	{
 		const uint32_t token = __shfl_sync(0xffffffffu, heldToken, s.at);
-		const uint32_t part = __shfl_sync(0xffffffffu, heldPart, s.at), p = part / 8;
-		const char *const from = ring + s.at * s.size;
-		ginWord16 word[WORDS];
-		if (part & 2)
-			start(token, p);
-		ginBulkPass(s.barriers + 8 * s.at, s.phase);
-		EP_UNROLL
-		for (uint32_t i = 0; i < WORDS; i++)
-			word[i] = *reinterpret_cast<const ginWord16 *>(from + atWord(i));
-		EP_UNROLL
-		for (uint32_t i = 0; i < WORDS; i++)
-			sum[i].plus(word[i]);
-		if (p == 0 && ginLane() < rows.call.topk)
-			weight = epPlus(weight, *reinterpret_cast<const float *>(from + PIECE +
-										 ginLane() * 4));
-		if (byDomain && part & 4)
-			close();
-		if (part & 1)
-			put(token, p);
-		__syncwarp(); /* the stage has been read */
-		if (++s.at == s.count)
-			s.at = 0, s.phase ^= 1;
-		flying--;
-		if (part & 1 && (p + 1) * PIECE >= rows.call.rowBytes)
+		const uint32_t p = __shfl_sync(0xffffffffu, heldPart, s.at) / 4;
+		Partial of = {};
+		uint32_t part;
+		if (rows.hasStart())
+			start(of, token, p);
+		GIN_NO_UNROLL
+		do {
+			part = __shfl_sync(0xffffffffu, heldPart, s.at);
+			ginBulkPass(s.barriers + 8 * s.at, s.phase);
+			addStage(of, p);
+			if (byDomain && part & 2)
+				close(of);
+			__syncwarp(); /* the stage has been read */
+			if (++s.at == s.count)
+				s.at = 0, s.phase ^= 1;
+			flying--;
+			if (count)
+				load();
+		} while (!(part & 1));
+		put(of, token, p);
+		if ((p + 1) * PIECE >= rows.call.rowBytes)
 			rows.done(token);
 	}
 
 	/* Word i of the lane, in a piece. */
 	GIN_FN static uint32_t atWord(uint32_t i) { return i * 512 + ginLane() * 16; }
 
-	GIN_FN void start(uint32_t token, uint32_t p)
+	GIN_FN void start(Partial &of, uint32_t token, uint32_t p) const
 	{
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
-		const uint32_t first = p * (PIECE / 16);
-		EP_UNROLL
-		for (uint32_t i = 0; i < WORDS; i++)
-			sum[i] = all[byDomain ? i : 0] = {};
-		weight = allWeight = 0.0f;
-		if (!rows.hasStart())
-			return;
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
 			if (atWord(i) < bytes)
-				(byDomain ? all : sum)[i] =
-					rows.start(token, first + atWord(i) / 16);
+				(byDomain ? of.all : of.sum)[i] =
+					rows.start(token, (p * PIECE + atWord(i)) / 16);
+	}
+
+	GIN_FN void addStage(Partial &of, uint32_t p) const
+	{
+		const char *const from = ring + s.at * s.size;
+		ginWord16 word[WORDS];
+		EP_UNROLL
+		for (uint32_t i = 0; i < WORDS; i++)
+			word[i] = *reinterpret_cast<const ginWord16 *>(from + atWord(i));
+		EP_UNROLL
+		for (uint32_t i = 0; i < WORDS; i++)
+			of.sum[i].plus(word[i]);
+		if (p == 0 && ginLane() < rows.call.topk)
+			of.weight = epPlus(of.weight, *reinterpret_cast<const float *>(
+							      from + PIECE + ginLane() * 4));
 	}
 
 	/* The domain's rows are added. */
-	GIN_FN void close()
+	GIN_FN static void close(Partial &of)
 	{
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
-			all[byDomain ? i : 0].plus(sum[i].rounded()), sum[i] = {};
-		allWeight = epPlus(allWeight, weight), weight = 0.0f;
+			of.all[byDomain ? i : 0].plus(of.sum[i].rounded()), of.sum[i] = {};
+		of.allWeight = epPlus(of.allWeight, of.weight), of.weight = 0.0f;
 	}
 
-	GIN_FN void put(uint32_t token, uint32_t p) const
+	GIN_FN void put(const Partial &of, uint32_t token, uint32_t p)
 	{
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
-		char *const to = rows.rowOf(token) + p * PIECE;
+		if (p == 0)
+			to = rows.rowOf(token);
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
 			if (atWord(i) < bytes)
-				epPieceStore(to + atWord(i), (byDomain ? all : sum)[i].rounded());
+				epPieceStore(to + p * PIECE + atWord(i),
+					     (byDomain ? of.all : of.sum)[i].rounded());
 		if (p == 0 && ginLane() < rows.call.topk)
-			rows.weightsOf(token)[ginLane()] = byDomain ? allWeight : weight;
+			rows.weightsOf(token)[ginLane()] = byDomain ? of.allWeight : of.weight;
 	}
 };
 
