@@ -446,6 +446,8 @@ static void fillDevice(ginComm_t comm, struct devComm *dc, const ginDevCommRequi
 	d->domainSize = (uint32_t)comm->domainSize;
 	d->domainRank = d->rank % d->domainSize;
 	d->route = commonRoute(comm, dc);
+	if (d->route == ginRouteDirect)
+		d->signalMirror = NULL; /* the proxy copies, but raises no signal */
 	d->contexts = want->contexts;
 	d->signals = want->signals;
 	d->counters = want->counters;
