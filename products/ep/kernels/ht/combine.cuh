@@ -143,7 +143,7 @@ protected:
 		const uint32_t stage = Of::piece + (call.topk ? EP_HT_SUM_WEIGHTS : 0);
 		epStages stages = epStagesOpen(ring, bytes, stage, EP_HT_MOST_STAGES);
 		if (stages.count) {
-			EpHtSums<Of>(of, stages, ring, first, all).run();
+			EpHtSums<Of>(of, stages, first, all).run();
 			return;
 		}
 #endif

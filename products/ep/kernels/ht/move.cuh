@@ -116,6 +116,24 @@ GIN_FN void epStageWord(uint32_t to, const char *from)
 	asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
+/* What a stage has. */
+GIN_FN ginWord16 epStagedWord(uint32_t at)
+{
+	ginWord16 word;
+	asm volatile("ld.shared.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(word.half[0]), "=l"(word.half[1])
+		     : "r"(at)
+		     : "memory");
+	return word;
+}
+
+GIN_FN float epStagedFloat(uint32_t at)
+{
+	float value;
+	asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at) : "memory");
+	return value;
+}
+
 /*
  * The stage's barrier expects one arrival more: that of this lane's words. By lanes, before the
  * load itself arrives.

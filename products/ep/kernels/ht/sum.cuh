@@ -93,7 +93,6 @@ template <class Rows> class EpHtSums
 
 	const Rows &rows;
 	epStages s;
-	const char *const ring; /* the stages */
 	const uint32_t step;
 
 	/* The next load: piece `piece` of row `row` of `count` of token `t`. */
@@ -109,11 +108,9 @@ template <class Rows> class EpHtSums
 	};
 
 public:
-	/* `scratch`: of epStagesOpen(). */
-	GIN_FN EpHtSums(const Rows &r, const epStages &stages, const char *scratch, uint32_t first,
-			uint32_t by)
-	    : rows(r), s(stages), ring(scratch + 128), step(by), t(first), count(0), piece(0),
-	      row(0), into(0), flying(0), heldToken(0), heldPart(0), to(nullptr)
+	GIN_FN EpHtSums(const Rows &r, const epStages &stages, uint32_t first, uint32_t by)
+	    : rows(r), s(stages), step(by), t(first), count(0), piece(0), row(0), into(0),
+	      flying(0), heldToken(0), heldPart(0), to(nullptr)
 	{
 	}
 
@@ -257,17 +254,16 @@ private:
 
 	GIN_FN void addStage(Partial &of, uint32_t p) const
 	{
-		const char *const from = ring + s.at * s.size;
+		const uint32_t from = s.base + s.at * s.size;
 		ginWord16 word[WORDS];
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
-			word[i] = *reinterpret_cast<const ginWord16 *>(from + atWord(i));
+			word[i] = epStagedWord(from + atWord(i));
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
 			of.sum[i].plus(word[i]);
 		if (p == 0 && ginLane() < rows.call.topk)
-			of.weight = epPlus(of.weight, *reinterpret_cast<const float *>(
-							      from + PIECE + ginLane() * 4));
+			of.weight = epPlus(of.weight, epStagedFloat(from + PIECE + ginLane() * 4));
 	}
 
 	/* The domain's rows are added. */
