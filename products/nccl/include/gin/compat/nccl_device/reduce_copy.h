@@ -183,13 +183,20 @@ struct ginNcclMove {
 				packs[d] = Pack::load(source + static_cast<size_t>(d) * stride);
 	}
 
+	/* The loads from a source overlap the wait for those from the source before. */
 	GIN_FN void reduce(Wide (&sums)[depth][n], size_t at, size_t stride, size_t have) const
 	{
-		Pack packs[depth] = {};
+		Pack next[depth] = {};
 
+		read(next, 0, at, stride, have);
 		GIN_NO_UNROLL
 		for (int i = 0; i < nFrom; i++) {
-			read(packs, i, at, stride, have);
+			Pack packs[depth];
+			GIN_NCCL_UNROLLED
+			for (int d = 0; d < depth; d++)
+				packs[d] = next[d];
+			if (i + 1 < nFrom)
+				read(next, i + 1, at, stride, have);
 			GIN_NCCL_UNROLLED
 			for (int d = 0; d < depth; d++)
 				GIN_NCCL_UNROLLED
