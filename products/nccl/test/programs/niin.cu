@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // niin - NIIN's puts, signals, gets and barriers by GIN, between two GPUs of one process
 //
-// NIIN's own test needs LSA peers: it looks at puts after nvshmem_fence(). Here each PE looks at what
-// its peer has put after the peer's signal, as NVSHMEM asks. Linked by products/nccl/test/programs/run.
+// NIIN's own test needs LSA peers: it looks at puts after nvshmem_fence(). Here each PE looks at
+// what its peer has put after the peer's signal, as NVSHMEM asks. Linked by
+// products/nccl/test/programs/run.
 #include "nvshmem.h"
-#include "nvshmemx.h"
 
 #include <cstdio>
 #include <cstdlib>
