@@ -227,7 +227,7 @@ ginResult_t ginCommGetStats(ginComm_t comm, const ginDevComm *devComm, uint32_t 
 
 /*
  * Kernels with -DGIN_TRACE count posts to direct peers, copies by copy engines among them, and
- * bytes on route gdaki. The caller has entered the device's scope.
+ * bytes on routes that count posts only. The caller has entered the device's scope.
  */
 static ginResult_t addTraced(ginComm_t comm, const struct devComm *dc, int peer,
 			     ginPeerStats_t *stats)
