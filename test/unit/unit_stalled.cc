@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // unit_stalled - the log names, once, the rank to which posts do not complete while a kernel
-// flushes; ginDump() has it, too. The network loses all messages.
+// flushes; ginDump() has it, too. The network loses all messages; or, with GIN_BACKEND=gdaki,
+// mlx5/dev is slow.
 // NEEDS: libgin-weak.so
 #include <thread>
 
@@ -12,6 +13,7 @@
 enum { RANKS = 2, PUTS = 3, BYTES = 64 };
 
 static const char *logPath;
+static bool isSlow;
 
 struct Args {
 	ginDevComm dc;
@@ -45,7 +47,7 @@ static int countLines(FILE *in, const char *words)
 
 static void expectTold()
 {
-	static const char told[] = " s 3 posts of device communicator 1 to rank 1 (host ";
+	static const char told[] = " posts of device communicator 1 to rank 1 (host ";
 	FILE *log = fopen(logPath, "r"), *dump = tmpfile();
 
 	EXPECT(log && dump);
@@ -53,9 +55,11 @@ static void expectTold()
 		usleep(100000);
 	usleep(1500000); // for a second line
 	EXPECT_SUCCESS(ginDump(fileno(dump)));
-	EXPECT_EQUAL(countLines(log, told), 1);
-	EXPECT_EQUAL(countLines(log, "), which lives, have not completed: flushes, "), 1);
-	EXPECT_EQUAL(countLines(dump, told + 2), 1);
+	const int lines = countLines(log, told);
+	EXPECT(isSlow ? lines > 0 : lines == 1); // a slow device completes some
+	EXPECT_EQUAL(countLines(log, "gin WARN for "), lines);
+	EXPECT_EQUAL(countLines(log, "), which lives, have not completed: flushes, "), lines);
+	EXPECT_EQUAL(countLines(dump, told), 1);
 	EXPECT_EQUAL(countLines(dump, "wait "), 1);
 	EXPECT_EQUAL(countLines(dump, "wait 1 "), 1);
 	fclose(log);
@@ -98,12 +102,13 @@ int main()
 
 	EXPECT(fd >= 0);
 	logPath = path;
+	isSlow = getenv("GIN_BACKEND") && !strcmp(getenv("GIN_BACKEND"), "gdaki");
 	setenv("GIN_WAIT_WARN", "1", 1);
 	setenv("GIN_LOG", "warn", 1);
 	setenv("GIN_LOG_FILE", path, 1);
 	setenv("GIN_ROUTE", "network", 1);
-	setenv("GIN_BACKEND", "proxy", 1);
-	setenv("GIN_TRANSPORT", "weak", 1);
+	setenv("GIN_BACKEND", "proxy", 0);
+	setenv("GIN_TRANSPORT", isSlow ? "" : "weak", 1);
 	setenv("WEAK_LOSE", "1", 1);
 	const int *result = ranksStart(RANKS, 1, run);
 	unlink(path);
