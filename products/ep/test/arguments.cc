@@ -402,7 +402,30 @@ static void disagreements(Rank &r)
 		 "firstExpert differs: "},
 		{[](ginEpConfig_t &c) { c.topk = 33; }, "rank 1: topk is 33, must be 1 to 32"},
 	};
+	static const struct {
+		void (*change)(ginEpConfig_t &c);
+		const char *words;
+	} htChanges[] = {
+		{[](ginEpConfig_t &c) { c.htTokens = 9; },
+		 "htTokens differs: 8 on rank 0, 9 on rank 1"},
+		{[](ginEpConfig_t &c) { c.htRecvTokens = 4; },
+		 "htRecvTokens differs: 5 on rank 0, 4 on rank 1"},
+		{[](ginEpConfig_t &c) { c.htRowBytes = 32; },
+		 "htRowBytes differs: 64 on rank 0, 32 on rank 1"},
+		{[](ginEpConfig_t &c) { c.htScaleBytes = 4; },
+		 "htScaleBytes differs: 8 on rank 0, 4 on rank 1"},
+	};
 	ginEp_t ep = nullptr;
+	for (const auto &one : htChanges) {
+		ginEpConfig_t config = good();
+		config.modes = GIN_EP_HT;
+		config.htTokens = config.htScaleBytes = 8;
+		config.htRecvTokens = 5;
+		config.htRowBytes = 64;
+		if (r.rank == 1)
+			one.change(config);
+		fails(ginEpCreate(r.comm, &config, &ep), ginErrorInvalidArgument, one.words);
+	}
 	for (const auto &one : changes) {
 		ginEpConfig_t config = good();
 		if (r.rank == 1)

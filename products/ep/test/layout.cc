@@ -11,7 +11,9 @@
 extern "C" {
 #include "products/ep/lib/ep.h"
 }
-#include "products/ep/kernels/layout.cuh"
+#include "products/ep/kernels/ht/rail.cuh"
+
+#include <vector>
 
 static epPlan plan;
 static epSizes sizes;
@@ -57,8 +59,46 @@ static void walkStaged()
 	end += epLineBytes(plan);
 }
 
+/* High throughput: words; between domains messages and rings, and what is staged of them. */
+static void walkHt()
+{
+	const epHtPlan &ht = sizes.ht;
+	const uint32_t others = ht.domains - 1;
+	regionBegins(ht.placeAt);
+	for (uint32_t which = 0; which < 2; which++)
+		halves(1, 16, [&](uint32_t half, uint32_t peer, uint32_t) {
+			return epHtPlaceAt(plan, ht, which, half, peer);
+		});
+	regionBegins(ht.doneAt);
+	for (uint32_t i = 0; i < plan.nRanks * ht.units; i++)
+		follows(epHtDoneAt(ht, i / ht.units, i % ht.units), 8);
+	regionBegins(ht.readyAt);
+	for (uint32_t i = 0; i < plan.nRanks * ht.groups; i++)
+		follows(epHtReadyAt(ht, i / ht.groups, i % ht.groups), 8);
+	regionBegins(ht.pulledAt);
+	for (uint32_t source = 0; source < plan.nRanks; source++)
+		follows(epHtPulledAt(ht, source), 8);
+	for (uint64_t base : {ht.messageAt, ht.stagedMessageAt}) {
+		regionBegins(base);
+		for (uint32_t i = 0; i < 2 * others; i++)
+			follows(epHtMessageAt(ht, base, i / others, i % others), ht.messageBytes);
+	}
+	for (uint64_t base : {ht.ringAt, ht.stagedAt}) {
+		regionBegins(base);
+		for (uint32_t i = 0; i < others * plan.lanes * EP_HT_DEPTH; i++)
+			follows(epHtSlotAt(plan, ht, base, i / EP_HT_DEPTH / plan.lanes,
+					   i / EP_HT_DEPTH % plan.lanes, i % EP_HT_DEPTH),
+				ht.slotBytes);
+	}
+	regionBegins(ht.poolAt);
+	end += uint64_t{ht.rows} * ht.rowBytes;
+	regionBegins(ht.metaAt);
+	end += uint64_t{ht.rows} * ht.metaBytes;
+}
+
 static void walkSlab()
 {
+	const bool isHt = sizes.ht.domains;
 	end = 0;
 	regionBegins(plan.rowsAt);
 	halves(plan.maxTokens, plan.rowBytes, [](uint32_t half, uint32_t source, uint32_t slot) {
@@ -69,9 +109,11 @@ static void walkSlab()
 		for (uint32_t part = 0; part < plan.maxTokens * plan.partsOfToken; part++)
 			follows(epPartAt(plan, half, part), plan.partBytes);
 	regionBegins(plan.countsAt);
-	halves(1 + plan.mostLocal, 8, [](uint32_t half, uint32_t source, uint32_t word) {
-		return epCountAt(plan, half, source, word);
-	});
+	halves(1 + (isHt ? plan.nRanks : 0) + plan.mostLocal, 8,
+	       [&](uint32_t half, uint32_t source, uint32_t word) {
+		       return isHt ? epHtCountAt(plan, half, source, word)
+				   : epCountAt(plan, half, source, word);
+	       });
 	regionBegins(plan.marksAt);
 	for (uint32_t source = 0; source < plan.nRanks; source++)
 		follows(epMarkAt(plan, source), 8);
@@ -79,9 +121,90 @@ static void walkSlab()
 	halves(1, 8, [](uint32_t half, uint32_t source, uint32_t) {
 		return epVerdictAt(plan, half, source);
 	});
-	if (!plan.allDirect)
+	if (isHt)
+		walkHt();
+	else if (!plan.allDirect)
 		walkStaged();
 	regionBegins(sizes.slab);
+}
+
+/* A handle of high throughput for `tokens`, as ginEpHtHandleBytes() has room for it. */
+static void walkHtHandle(uint32_t tokens)
+{
+	static epHtHandle handle;
+	const epHtPlan &ht = sizes.ht;
+	const uint32_t groups = (tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
+	static struct ginEp ep;
+	uint64_t bytes = 0;
+	const auto offset = [](const void *at) {
+		return static_cast<uint64_t>(static_cast<const char *>(at) -
+					     reinterpret_cast<const char *>(&handle));
+	};
+	end = sizeof(handle);
+	follows(offset(epHtTokensOf(&handle)), plan.nRanks * 4);
+	follows(offset(epHtStartOf(plan, &handle)), plan.nRanks * 4);
+	follows(offset(epHtRowsOf(plan, &handle)), plan.nRanks * 4);
+	end = (end + 15) / 16 * 16;
+	for (uint32_t group = 0; group < groups; group++)
+		follows(offset(epHtPairsOf(plan, &handle, group)), plan.nRanks * sizeof(epHtPair));
+	for (uint32_t d = 0; d < ht.domains; d++)
+		for (uint32_t group = 0; d != ht.domain && group < ht.groups; group++)
+			follows(offset(epHtRailPairsOf(plan, ht, &handle, tokens, d, group)),
+				ht.domainSize * sizeof(epHtPair));
+	ep.config.modes = GIN_EP_HT;
+	ep.args.plan = plan;
+	ep.ht = ht;
+	EXPECT_SUCCESS(ginEpHtHandleBytes(&ep, tokens, &bytes));
+	EXPECT_EQUAL(end, bytes);
+}
+
+/* Domains of one, two and four of four ranks. */
+static void walkAllHt()
+{
+	static const uint32_t first[] = {0, 3, 6, 8, 10};
+	for (uint32_t domainSize = 1; domainSize <= 4; domainSize *= 2) {
+		ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+		config.modes = GIN_EP_HT;
+		config.experts = 10;
+		config.topk = 3;
+		config.htTokens = 70;
+		config.htRecvTokens = 50;
+		config.htRowBytes = 96;
+		config.htScaleBytes = 8;
+		epLayout(&config, first, 4, 1, domainSize < 4, domainSize, &plan, &sizes);
+		walkSlab();
+		walkHtHandle(33);
+		const epHtPlan &ht = sizes.ht;
+		EXPECT(ht.pairsAt >= (1 + 4 + domainSize * plan.mostLocal) * 4);
+		EXPECT(ht.messageBytes >= ht.pairsAt + ht.groups * domainSize * sizeof(epHtPair));
+	}
+}
+
+/* As many ranks as there may be: each token goes to the ranks of its two experts. */
+static void layoutOfManyRanks()
+{
+	enum { RANKS = GIN_EP_HT_MAX_RANKS };
+	static int32_t perRank[RANKS], perExpert[RANKS], experts[RANKS][2];
+	static uint8_t goes[RANKS][RANKS];
+	epArgs args = {};
+	epHtCall &call = args.ht.call;
+	args.plan.nRanks = args.plan.experts = call.experts = call.tokens = RANKS;
+	call.topk = 2;
+	call.indexBytes = 4;
+	call.topkIdx = reinterpret_cast<const char *>(experts);
+	call.tokensPerRank = perRank;
+	call.tokensPerExpert = perExpert;
+	call.isTokenInRank = &goes[0][0];
+	for (int t = 0; t < RANKS; t++)
+		experts[t][0] = t, experts[t][1] = (t + 64) % RANKS;
+	std::vector<char> scratch(EpHtLayout::scratchBytes(args.plan));
+	EpHtLayout(args, scratch.data()).run();
+	for (int t = 0; t < RANKS; t++) {
+		EXPECT_EQUAL(perRank[t], 2);
+		EXPECT_EQUAL(perExpert[t], 2);
+		for (int rank = 0; rank < RANKS; rank++)
+			EXPECT_EQUAL(goes[t][rank], rank == t || rank == (t + 64) % RANKS);
+	}
 }
 
 /* No memory is read: the handle begins at an address of which offsets are taken. */
@@ -170,6 +293,8 @@ int main()
 		walkHandle();
 		walkNumbers();
 	}
+	walkAllHt();
+	layoutOfManyRanks();
 	shares();
 	return 0;
 }

@@ -289,6 +289,9 @@ static void sendBuffer(Rank &r)
 	config.sendBuffer = 1;
 	EP_CHECK(ginEpBytes(&config, r.nRanks, &with));
 	ginEp_t ep = makeEp(r, config);
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	EP_CHECK(ginEpQuery(ep, &info));
+	EXPECT(with >= info.bytes);
 	for (uint32_t layout : {GIN_EP_EXPERT_MAJOR, GIN_EP_RANK_MAJOR, GIN_EP_EXPERT_MAJOR}) {
 		round.layout = layout;
 		round.reduce = GIN_EP_REDUCE_RANK;
