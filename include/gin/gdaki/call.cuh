@@ -152,7 +152,7 @@ template <uint32_t shape> struct ginGdakiPutNow {
 	{
 		how = ginShapedHow<shape>(how);
 
-		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(ginOpPut, 0)>(
+		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<ginOpPut>>(
 			queue, peer, how, held, [&](struct ginWork &p) {
 				const bool last = bytes <= GIN_MLX5_MESSAGE_BYTES;
 				struct ginGdakiFrom from = ginGdakiSource(how, source, sourceOff);
@@ -201,7 +201,7 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const Where &where)
 {
 	how |= static_cast<uint32_t>(counts) << GIN_HOW_COUNTS;
-	const uint32_t each = ginWorkWqebbs(ginWorkKind(ginOpPut, 0), how);
+	const uint32_t each = ginWorkKind<ginOpPut>::wqebbs(how);
 
 	for (uint32_t part = 0;; part++) {
 		uint64_t end = ginWorkPost(
@@ -232,7 +232,7 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 		{
 			how = ginShapedHow<shape>(how);
 			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0,
-					  ginWorkKind(ginOpPutValue, bytes)>(
+					  ginWorkKind<ginOpPutValue, bytes>>(
 				queue, peer, how, held, [&](struct ginWork &p) {
 					ginGdakiTarget(p, how, there, off);
 					ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
@@ -254,7 +254,7 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 {
 	return ginWorkResult(ginWorkPost(
 		dc, queue, peer, ginWorkHow(ginUnshared(context), how),
-		ginWorkWqebbs(ginWorkKind(ginOpPutValue, bytes), how), id, timeout, from,
+		ginWorkKind<ginOpPutValue, bytes>::wqebbs(how), id, timeout, from,
 		[&](ginCold<struct ginWorkHeld> held) {
 			const struct ginGdakiPutWhere w = where();
 			return ginWithShape<Shape, called,
@@ -271,7 +271,7 @@ template <uint32_t shape> struct ginGdakiSignalNow {
 				    uint64_t raiseOff, uint64_t add, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(ginOpSignal, 0)>(
+		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<ginOpSignal>>(
 			queue, peer, how, held, [&](struct ginWork &p) {
 				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 				return ginWorkRelease(how, ginScopeThread);

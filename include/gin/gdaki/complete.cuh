@@ -32,7 +32,7 @@ template <uint32_t shape> struct ginGdakiGetNow {
 				    uint64_t bytes, struct ginWorkHeld held)
 	{
 		how = ginShapedHow<shape>(how);
-		uint64_t end = ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(ginOpGet, 0)>(
+		uint64_t end = ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<ginOpGet>>(
 			queue, peer, how, held, [&](struct ginWork &p) {
 				struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
 				ginGdakiTarget(p, how, there, off);
@@ -354,7 +354,7 @@ template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
 					    struct ginWorkHeld held)
 		{
 			how = ginShapedHow<shape>(how);
-			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind(op, bytes)>(
+			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<op, bytes>>(
 				queue, peer, how, held, [&](struct ginWork &p) {
 					p = ginGdakiAtomicWork(there, off, operand, compare, local,
 							       localKey);
@@ -378,8 +378,8 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 		return GIN_WORK_FAILED +
 		       ginWorkRefuse(dc, queue, peer, late, UINT32_MAX, ginErrorUnsupported);
 	return ginWorkPost(
-		dc, queue, peer, late, ginWorkWqebbs(ginWorkKind(op, bytes), how), UINT32_MAX,
-		timeout, from, [&](ginCold<struct ginWorkHeld> held) {
+		dc, queue, peer, late, ginWorkKind<op, bytes>::wqebbs(how), UINT32_MAX, timeout,
+		from, [&](ginCold<struct ginWorkHeld> held) {
 			return ginWithShape<ginActionShape<GinNone>, called,
 					    ginGdakiAtomicNow<op, bytes>::template shaped>(
 				how, queue, peer, how, there, off, operand, compare, local,

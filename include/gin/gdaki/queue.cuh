@@ -2,8 +2,8 @@
 /*
  * queue.cuh - GPU threads and one send queue: room, turn, doorbell, completion
  *
- * Called by work.cuh and post.cuh (posts), complete.cuh (waits) and barrier.cuh. Calls the memory
- * accesses of ordering.cuh, whose labels the comments use, and the encoders of mlx5.h.
+ * Called by post.cuh (posts), complete.cuh (waits) and barrier.cuh. Calls the memory accesses of
+ * ordering.cuh, whose labels the comments use, and the encoders of mlx5.h.
  * test/model/send.pml is a model of all steps but the second.
  *
  * A post takes five steps:
