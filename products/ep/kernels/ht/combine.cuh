@@ -84,32 +84,54 @@ protected:
 		return call.inPool ? 0 : stagers() * EP_HT_COPY_BYTES;
 	}
 
-	/* Rows of other ranks to the pool, a batch at a time. */
+	/*
+	 * Rows of other ranks to the pool, a batch at a time. Where x is the pool, all batches are
+	 * told at once: a fence for each takes longer than the sums.
+	 */
 	GIN_FN void stage(uint32_t n) const
+	{
+		epStages stages = {};
+		if (!call.inPool)
+			stages = epStagesOpen(scratch + stagesAt() + n * EP_HT_COPY_BYTES,
+					      EP_HT_COPY_BYTES, EP_HT_PIECE, EP_HT_STAGES);
+		eachStaged(n, [&](uint32_t s, uint32_t b, uint32_t rows) {
+			stageRows(stages, epHtStartOf(plan, handle)[s] + b * EP_HT_BATCH, rows);
+			if (call.inPool)
+				return;
+			epTeamSync();
+			ginFence<ginScopeSystem>();
+			postReady(s, b);
+		});
+		if (!call.inPool)
+			return;
+		epTeamSync();
+		ginFence<ginScopeSystem>();
+		eachStaged(n, [&](uint32_t s, uint32_t b, uint32_t) { postReady(s, b); });
+	}
+
+	/* Calls f(source, batch, rows) for the batches of stager `n`, of rows for other ranks. */
+	template <class F> GIN_FN void eachStaged(uint32_t n, F f) const
 	{
 		const uint32_t *const of = epHtRowsOf(plan, handle);
 		const uint32_t first = ginBlockIndex() * EP_HT_COPIERS + n;
-		epStages stages = {};
-		if (stagersBytes())
-			stages = epStagesOpen(scratch + stagesAt() + n * EP_HT_COPY_BYTES,
-					      EP_HT_COPY_BYTES, EP_HT_PIECE, EP_HT_STAGES);
 		const uint32_t most = mostRows([&](uint32_t s) { return of[s]; });
 		GIN_NO_UNROLL
 		for (uint32_t b = first; b < (most + EP_HT_BATCH - 1) / EP_HT_BATCH;
 		     b += ginGridSize() * EP_HT_COPIERS)
 			GIN_NO_UNROLL
 		for (uint32_t s = 0; s < ranks(); s++) {
-			const uint32_t slot = b * EP_HT_BATCH;
-			if (nearOf(s) == plan.rank || slot >= of[s])
+			if (nearOf(s) == plan.rank || b * EP_HT_BATCH >= of[s])
 				continue;
-			const uint32_t left = of[s] - slot;
-			stageRows(stages, epHtStartOf(plan, handle)[s] + slot,
-				  left < EP_HT_BATCH ? left : EP_HT_BATCH);
-			epTeamSync();
-			ginFence<ginScopeSystem>();
-			if (epTeamFirst())
-				post(nearOf(s), epHtReadyAt(ht, indexAtNear(s), b), 0);
+			const uint32_t left = of[s] - b * EP_HT_BATCH;
+			f(s, b, left < EP_HT_BATCH ? left : EP_HT_BATCH);
 		}
+	}
+
+	/* After a fence of the team. */
+	GIN_FN void postReady(uint32_t s, uint32_t b) const
+	{
+		if (epTeamFirst())
+			post(nearOf(s), epHtReadyAt(ht, indexAtNear(s), b), 0);
 	}
 
 	/* Shared memory of stagers, after the lists of rows. */
