@@ -154,7 +154,12 @@ class TorchMaker:
         return getattr(_torch(), self.names.get(dtype, dtype))
 
     def empty(self, shape, dtype):
-        return _torch().empty(tuple(shape), dtype=self._type(dtype), device=self.device)
+        """empty_strided() takes half the time of empty()."""
+        shape, torch = tuple(shape), _torch()
+        if len(shape) > 2:
+            return torch.empty(shape, dtype=self._type(dtype), device=self.device)
+        strides = (shape[1], 1) if len(shape) == 2 else (1,)
+        return torch.empty_strided(shape, strides, dtype=self._type(dtype), device=self.device)
 
     def columns(self, shape, dtype):
         *others, rows, columns = shape

@@ -101,6 +101,7 @@ class HtEp:
         _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         self._query()
+        self._bytes_of = {}  # tokens: bytes of a handle
 
     pointer, failure, reset = ep.Ep.pointer, ep.Ep.failure, ep.Ep.reset
 
@@ -121,9 +122,8 @@ class HtEp:
     def notify(self, is_token_in_rank, tokens_per_expert, *, alignment=1, counted=True, stream=None):
         """Exchanges counts. counted: counts() can wait for them."""
         make = _maker(self.comm, is_token_in_rank)
-        tokens, bytes_, ticket = is_token_in_rank.shape[0], ctypes.c_uint64(), ctypes.c_uint32()
-        _abi.call("ginEpHtHandleBytes", self.pointer, tokens, ctypes.byref(bytes_))
-        memory = make.empty((bytes_.value,), "uint8")
+        tokens, ticket = is_token_in_rank.shape[0], ctypes.c_uint32()
+        memory = make.empty((self._handle_bytes(tokens),), "uint8")
         prefix = make.empty((self.comm.size, self.comm.size), "int32")
         counts = make.empty((1 + self.info.localExperts,), "int32")
         args = _describe(
@@ -136,6 +136,13 @@ class HtEp:
         stream = _stream(self.comm, stream, is_token_in_rank)
         _abi.call("ginEpHtNotify", self.pointer, args, stream, ctypes.byref(ticket) if counted else None)
         return HtHandle(memory, prefix, counts, tokens, ticket.value)
+
+    def _handle_bytes(self, tokens):
+        if tokens not in self._bytes_of:
+            found = ctypes.c_uint64()
+            _abi.call("ginEpHtHandleBytes", self.pointer, tokens, ctypes.byref(found))
+            self._bytes_of[tokens] = found.value
+        return self._bytes_of[tokens]
 
     def counts(self, handle, timeout=0.0):
         """(rows, most rows of any rank, items of each own expert). Waits for them on the CPU."""

@@ -150,11 +150,13 @@ class Normal:
         recv_x = received.x if scales is None else (received.x, received.scales)
         if cached:
             return recv_x, received.topk_idx, received.topk_weights, None, None, event
-        found.rank_prefix._gin_ep_ht = found, room, experts
+        # `found` must not lead back to the tensor: such a cycle keeps memory until Python looks for cycles.
+        prefix, found.rank_prefix = found.rank_prefix, None
+        prefix._gin_ep_ht = found, room, experts
         if self._ht_none is None:
             self._ht_none = torch.empty((self.group_size, 0), dtype=torch.int32, device=self._device)
         none = self._ht_none
-        handle = found.rank_prefix, none, none, received.src_info, is_token_in_rank, none
+        handle = prefix, none, none, received.src_info, is_token_in_rank, none
         return recv_x, received.topk_idx, received.topk_weights, counts, handle, event
 
     @names_unknown_keywords
