@@ -72,6 +72,84 @@ struct epHtRun {
 	}
 };
 
+/*
+ * Contiguous copies of a team, one after the other. With bulk copies loads are in flight from one to
+ * the next: a piece is stored when the ring is full, or at the end.
+ */
+struct epHtPipe {
+	epStages s;
+	uint32_t into, flying; /* the stage of the next load; loads in flight */
+	uint64_t heldTo;       /* of the stage of the lane's number, */
+	uint32_t heldBytes;
+
+	GIN_FN explicit epHtPipe(const epStages &stages)
+	    : s(stages), into(0), flying(0), heldTo(0), heldBytes(0)
+	{
+	}
+
+	/* By all threads of the team; other agents have written what is copied. */
+	GIN_FN void copy(const epHtRun &run)
+	{
+#if GIN_HAS_BULK
+		if (s.count) {
+			ginBulkFence();
+			GIN_NO_UNROLL
+			for (uint32_t i = 0; i < run.pieces(); i++)
+				load(run, i);
+			return;
+		}
+#endif
+		epMoveByThreads(run.pieces(), run);
+	}
+
+	/* All copies are there. */
+	GIN_FN void end()
+	{
+#if GIN_HAS_BULK
+		GIN_NO_UNROLL
+		while (flying)
+			store();
+		ginBulkHaveWritten<0>();
+		ginBulkFence();
+#endif
+	}
+
+#if GIN_HAS_BULK
+	GIN_FN void load(const epHtRun &run, uint32_t i)
+	{
+		const uint32_t barrier = s.barriers + 8 * into;
+		if (flying + EP_HT_READING == s.count)
+			store();
+		ginBulkHaveRead<EP_HT_READING>(); /* that includes the store from this stage */
+		if (ginLane() == 0) {
+			ginBulkExpect(barrier, run.bytes(i));
+			ginBulkRead(s.base + into * s.size, run.source(i), run.bytes(i), barrier);
+		}
+		if (ginLane() == into) {
+			heldTo = reinterpret_cast<uint64_t>(run.to) + size_t{i} * EP_HT_PIECE;
+			heldBytes = run.bytes(i);
+		}
+		into = into + 1 < s.count ? into + 1 : 0;
+		flying++;
+	}
+
+	/* The oldest load. */
+	GIN_FN void store()
+	{
+		const uint64_t to = __shfl_sync(0xffffffffu, heldTo, s.at);
+		const uint32_t bytes = __shfl_sync(0xffffffffu, heldBytes, s.at);
+		ginBulkPass(s.barriers + 8 * s.at, s.phase);
+		if (ginLane() == 0) {
+			ginBulkWrite(reinterpret_cast<char *>(to), s.base + s.at * s.size, bytes);
+			ginBulkCommit();
+		}
+		if (++s.at == s.count)
+			s.at = 0, s.phase ^= 1;
+		flying--;
+	}
+#endif
+};
+
 class EpHtDispatch : public EpHt
 {
 protected:
@@ -338,14 +416,14 @@ protected:
 	GIN_FN void copy(uint32_t n) const
 	{
 		char *const ring = scratch + placesBytes() + rings() * moverBytes();
-		epStages stages = epStagesOpen(ring + n * EP_HT_COPY_BYTES, EP_HT_COPY_BYTES,
-					       EP_HT_PIECE, EP_HT_STAGES);
+		epHtPipe pipe(epStagesOpen(ring + n * EP_HT_COPY_BYTES, EP_HT_COPY_BYTES,
+					   EP_HT_PIECE, EP_HT_STAGES));
 		eachBatch(n, copiers(), false, [&](uint32_t s, uint32_t slot, uint32_t rows) {
 			const size_t at = recvRow(s, slot) * call.rowBytes;
-			const epHtRun run{plan.own + ht.poolAt + at, call.recvX + at,
-					  size_t{rows} * call.rowBytes};
-			epMove(stages, run.pieces(), run);
+			pipe.copy({plan.own + ht.poolAt + at, call.recvX + at,
+				   size_t{rows} * call.rowBytes});
 		});
+		pipe.end();
 	}
 
 	GIN_FN void unpack(uint32_t n, uint32_t unpackers) const
