@@ -11,7 +11,16 @@
 #include "expect.h"
 #include "ranks.h"
 
-enum { RANKS = 2, MOST = 16, BYTES = 24, CALLS = 20000, THREADS = 3, TRIES = 600 };
+enum {
+	RANKS = 2,
+	MOST = 16,
+	BYTES = 24,
+	WORD = 2 * BYTES, // in the window, a signal
+	MEMORY = WORD + 8,
+	CALLS = 20000,
+	THREADS = 3,
+	TRIES = 600
+};
 static_assert(CALLS > 4 * MOST, "many laps of the ring");
 
 static const char *path;
@@ -139,6 +148,50 @@ static void waitAndSee(const ginDevComm &dc, int rank)
 	EXPECT_SUCCESS(args.result);
 }
 
+// A signal that is a word of the window, and a wait whose value follows from the shadow.
+static void callOthers(const ginDevComm &dc, int peer, ginWindow_t window)
+{
+	const Gin gin(dc, 0);
+	uint64_t before, delta;
+
+	EXPECT_SUCCESS(gin.signal(peer, GinSignalAddAt{window, WORD, 9}));
+	EXPECT_SUCCESS(gin.signal(peer, GinSignalAdd{2, 7}));
+	EXPECT_SUCCESS(gin.waitSignalFollowShadow(2, 7, &before, &delta));
+}
+
+static void checkOthers(uint32_t rank)
+{
+	int waits = 0, words = 0;
+
+	for (const Record &r : readAll(rank)) {
+		const uint64_t id = r.w[GIN_TRACE_WHOM] >> 31;
+		waits += r.call() == ginCallWaitSignal && id == 2 && r.w[GIN_TRACE_VALUE] == 7;
+		if (!(r.w[GIN_TRACE_WHAT] >> 24 & GIN_TRACE_AT))
+			continue;
+		EXPECT_EQUAL(r.w[GIN_TRACE_WHAT] >> 24, GIN_TRACE_RAISES | GIN_TRACE_AT);
+		EXPECT(r.call() == ginCallSignal && r.w[GIN_TRACE_VALUE] == 9);
+		EXPECT_EQUAL(r.w[GIN_TRACE_WHERE] & ((1ull << 43) - 1), WORD);
+		EXPECT(r.w[GIN_TRACE_WHERE] >> 43 && id == GIN_TRACE_NONE);
+		words++;
+	}
+	EXPECT(waits == 1 && words == 1);
+}
+
+// Is the file open in this process?
+static bool isOpen()
+{
+	char link[64], name[600];
+
+	for (int fd = 3; fd < 256; fd++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		const ssize_t length = readlink(link, name, sizeof(name) - 1);
+		name[length > 0 ? length : 0] = '\0';
+		if (!strcmp(name, path))
+			return true;
+	}
+	return false;
+}
+
 static void checkPut(const std::vector<Record> &all)
 {
 	const Record *r = findCall(all, ginCallPut, 0);
@@ -170,13 +223,14 @@ static int run(const ginConfig_t *config)
 	void *memory;
 	Args args = {{}, config->rank, ginSuccess};
 
-	want.signals = 2;
+	want.signals = 3;
 	EXPECT_SUCCESS(ginCommInit(config, &comm));
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &args.dc));
-	EXPECT_SUCCESS(ginMemAlloc(comm, 2 * BYTES, &memory));
-	EXPECT_SUCCESS(ginWindowRegister(comm, memory, 2 * BYTES, 0, &window));
+	EXPECT_SUCCESS(ginMemAlloc(comm, MEMORY, &memory));
+	EXPECT_SUCCESS(ginWindowRegister(comm, memory, MEMORY, 0, &window));
 	EXPECT_SUCCESS(Gin(args.dc, 0).put(1 - config->rank, window, 0, window, BYTES, BYTES));
 	waitAndSee(args.dc, config->rank);
+	callOthers(args.dc, 1 - config->rank, window);
 	EXPECT_SUCCESS(ginHostLaunch(1, THREADS, signalOften, &args));
 	EXPECT_SUCCESS(args.result);
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &args.dc));
@@ -184,6 +238,7 @@ static int run(const ginConfig_t *config)
 	EXPECT_SUCCESS(ginMemFree(comm, memory));
 	EXPECT_SUCCESS(ginCommDestroy(comm));
 	checkOften(static_cast<uint32_t>(config->rank));
+	checkOthers(static_cast<uint32_t>(config->rank));
 	if (!config->rank)
 		checkWait();
 	return 0;
@@ -288,6 +343,6 @@ int main()
 	const int *result = ranksStart(RANKS, 1, run);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT_EQUAL(result[r], 0);
-	unlink(name);
+	EXPECT(!isOpen() && !unlink(name));
 	return 0;
 }
