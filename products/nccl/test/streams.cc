@@ -88,7 +88,7 @@ static void contexts()
 	cuStreamDestroy_v2(stream);
 }
 
-/* A collective cannot be captured: its call says so, enqueues nothing, and works after the capture. */
+/* A collective cannot be captured: its call says so, enqueues nothing, and works afterwards. */
 static void captured()
 {
 	ncclComm_t comm = aloneComm();

@@ -183,26 +183,31 @@ struct ginNcclMove {
 				packs[d] = Pack::load(source + static_cast<size_t>(d) * stride);
 	}
 
-	/* The loads from a source overlap the wait for those from the source before. */
+	GIN_NCCL_ANY_LAMBDA
+	GIN_FN void add(Wide (&sums)[depth][n], const Pack (&packs)[depth], bool isFirst) const
+	{
+		GIN_NCCL_UNROLLED
+		for (int d = 0; d < depth; d++)
+			GIN_NCCL_UNROLLED
+		for (int e = 0; e < n; e++)
+			sums[d][e] = isFirst ? Reduction::widen(packs[d].element[e])
+					     : Reduction::add(op, sums[d][e], packs[d].element[e]);
+	}
+
+	/* Loads from two sources are under way at a time. */
 	GIN_FN void reduce(Wide (&sums)[depth][n], size_t at, size_t stride, size_t have) const
 	{
-		Pack next[depth] = {};
+		Pack packs[depth] = {}, others[depth] = {};
 
-		read(next, 0, at, stride, have);
 		GIN_NO_UNROLL
-		for (int i = 0; i < nFrom; i++) {
-			Pack packs[depth];
-			GIN_NCCL_UNROLLED
-			for (int d = 0; d < depth; d++)
-				packs[d] = next[d];
-			if (i + 1 < nFrom)
-				read(next, i + 1, at, stride, have);
-			GIN_NCCL_UNROLLED
-			for (int d = 0; d < depth; d++)
-				GIN_NCCL_UNROLLED
-			for (int e = 0; e < n; e++)
-				sums[d][e] = i ? Reduction::add(op, sums[d][e], packs[d].element[e])
-					       : Reduction::widen(packs[d].element[e]);
+		for (int i = 0; i < nFrom; i += 2) {
+			const bool two = i + 1 < nFrom;
+			read(packs, i, at, stride, have);
+			if (two)
+				read(others, i + 1, at, stride, have);
+			add(sums, packs, i == 0);
+			if (two)
+				add(sums, others, false);
 		}
 	}
 
