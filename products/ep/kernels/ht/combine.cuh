@@ -59,7 +59,7 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped() || !begin())
+		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
 			postPlaces();

@@ -100,6 +100,7 @@ protected:
 	const uint32_t number; /* enum ginEpCall */
 	const bool rail;       /* known at compile time: there are several domains */
 	uint32_t epoch;
+	uint32_t ends; /* shape() */
 
 	/*
 	 * Where rows go in a pool: the first one and its meta. In scratch. [r]: this rank's rows at
@@ -109,7 +110,7 @@ protected:
 
 	GIN_FN EpHt(const epArgs &a, char *shared, uint32_t n, bool isRail = false)
 	    : EpBlock(a, shared), ht(a.ht.plan), call(a.ht.call), handle(call.handle), number(n),
-	      rail(isRail), epoch(0), places(reinterpret_cast<epHtTo *>(shared))
+	      rail(isRail), epoch(0), ends(0), places(reinterpret_cast<epHtTo *>(shared))
 	{
 	}
 
@@ -197,28 +198,30 @@ protected:
 	}
 
 	/*
-	 * Does the handle fit the call, and have tensors and pool room for n rows? By all threads,
-	 * alike.
+	 * Has no call failed, does the handle fit the call, and have tensors and pool room for n
+	 * rows? By all threads of the block, alike. The loads do not wait for each other.
 	 */
 	GIN_FN bool begin()
 	{
-		epoch = epWordLoad(&plan.state->epoch[which()]);
+		const epBegin state(plan);
+		const epHtHandle of = *handle;
+		epoch = state.epoch(which() ? ginEpCallCombineSend : ginEpCallDispatchSend);
+		if (GinCta{}.any(state.failed()))
+			return false;
 		const uint32_t most = ht.rows < call.room ? ht.rows : call.room;
-		const bool fits = handle->tag == EP_HT_TAG && handle->tokens == call.tokens;
-		if (fits && handle->rows <= most)
+		const bool fits = of.tag == EP_HT_TAG && of.tokens == call.tokens;
+		const uint32_t sizes = call.rowBytes / 16 * 8191 + call.metaBytes / 4;
+		ends = sizes + of.epoch * 2654435761u;
+		if (fits && of.rows <= most)
 			return true;
 		if (ginBlockIndex() == 0 && thread() == 0)
 			fail(-1, fits ? ginErrorInvalidArgument : ginErrorInvalidUsage,
-			     fits ? handle->rows : call.tokens, fits ? most : handle->tokens);
+			     fits ? of.rows : call.tokens, fits ? most : of.tokens);
 		return false;
 	}
 
 	/* What has to be equal at both ends of a row. */
-	GIN_FN uint32_t shape() const
-	{
-		const uint32_t sizes = call.rowBytes / 16 * 8191 + call.metaBytes / 4;
-		return sizes + handle->epoch * 2654435761u;
-	}
+	GIN_FN uint32_t shape() const { return ends; }
 
 	GIN_FN bool hasShape(uint32_t rank, uint32_t other) const
 	{
@@ -244,14 +247,15 @@ protected:
 
 	/*
 	 * Waits for the places of all ranks: no rank reads any more what an earlier call has put
-	 * into a pool. False: a rank is lost, or its rows are others.
+	 * into a pool. False: a rank is lost, or its rows are others. `own`: where the received
+	 * rows are, for those that this rank stores at itself; NULL: in its pool.
 	 */
-	GIN_FN bool awaitPlaces() const
+	GIN_FN bool awaitPlaces(char *own = nullptr) const
 	{
 		bool lost = false;
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads())
-			lost = !awaitPlace(r) || lost;
+			lost = !awaitPlace(r, own) || lost;
 		return !GinCta{}.any(lost);
 	}
 
@@ -273,7 +277,7 @@ private:
 								  epoch);
 	}
 
-	GIN_FN bool awaitPlace(uint32_t r) const
+	GIN_FN bool awaitPlace(uint32_t r, char *own) const
 	{
 		const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, r);
 		uint32_t start, other;
@@ -283,7 +287,8 @@ private:
 		    !hasShape(peer, other))
 			return false;
 		char *const slab = epSlabOf(plan, peer);
-		places[r] = {slab + ht.poolAt + size_t{start} * call.rowBytes,
+		char *const rows = own && peer == plan.rank ? own : slab + ht.poolAt;
+		places[r] = {rows + size_t{start} * call.rowBytes,
 			     slab + ht.metaAt + size_t{start} * call.metaBytes};
 		return true;
 	}

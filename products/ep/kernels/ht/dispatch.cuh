@@ -197,13 +197,12 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped() || !begin())
+		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
 			postPlaces();
-		if (awaitPlaces()) {
+		if (awaitPlaces(call.recvX)) { /* own rows go straight there */
 			const uint32_t team = epTeam(), busy = movers() + copiers();
-			openOwn();
 			if (team < movers())
 				move(team);
 			else if (team < busy)
@@ -230,17 +229,6 @@ protected:
 
 	/* Copiers: other ranks store no rows in the pool of a rank that is alone in its domain. */
 	GIN_FN uint32_t copiers() const { return call.inPool || peers() == 1 ? 0 : EP_HT_COPIERS; }
-
-	/* Rows that this rank itself stores at this rank go straight to recvX. */
-	GIN_FN void openOwn() const
-	{
-		GIN_NO_UNROLL
-		for (uint32_t r = plan.rank - firstPeer(); r < ranks() && thread() == 0;
-		     r += peers())
-			places[r].row =
-				call.recvX + size_t{epHtStartOf(plan, handle)[r]} * call.rowBytes;
-		sync();
-	}
 
 	/* Shared memory of movers and copiers, after the places. */
 	GIN_FN uint32_t placesBytes() const { return (scratchBytes(plan) + 127) / 128 * 128; }

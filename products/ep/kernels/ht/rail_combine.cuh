@@ -26,7 +26,7 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped() || !begin())
+		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
 			postPlaces();

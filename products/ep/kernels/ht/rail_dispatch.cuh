@@ -85,12 +85,11 @@ public:
 
 	GIN_FN void run()
 	{
-		if (stopped() || !begin())
+		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
 			postPlaces();
-		if (awaitPlaces()) {
-			openOwn();
+		if (awaitPlaces(call.recvX)) {
 			act(epTeam() / movers(), epTeam() % movers());
 		}
 		if (!isLastBlock())
