@@ -26,11 +26,12 @@
 
 /*
  * T and G, both ends: `more` have come. The last caller zeroes the word and gets the sum; others
- * get 0.
+ * get 0. Callers of one block need no wider scope, and no fence that waits for the SM's stores.
  */
+template <ginScope scope = ginScopeDevice>
 GIN_FN uint32_t epTicketSum(uint32_t *word, uint32_t more, uint32_t count)
 {
-	const uint32_t sum = ginFetchAdd<ginAcqRel, ginScopeDevice>(word, more) + more;
+	const uint32_t sum = ginFetchAdd<ginAcqRel, scope>(word, more) + more;
 	if (sum % EP_TICKET_FLAG != count)
 		return 0;
 	ginStore<ginRelaxed, ginScopeDevice>(word, 0u);

@@ -68,7 +68,7 @@ public:
 			if (team < stagers())
 				stage(team);
 			else
-				add(Sums{*this, call}, team - stagers(), epTeams() - stagers());
+				reduce(team - stagers(), epTeams() - stagers());
 		}
 		if (isLastBlock() && !stopped())
 			leave();
@@ -154,10 +154,15 @@ protected:
 				call.topkWeights[row * call.topk + i];
 	}
 
-	/* Team `n` of `teams` of the block adds the rows of every all-th token. */
-	template <class Of> GIN_FN void add(const Of &of, uint32_t n, uint32_t teams) const
+	/* Team `n` of `teams` of each block adds the rows of every all-th token. */
+	GIN_FN void reduce(uint32_t n, uint32_t teams) const
 	{
-		const uint32_t all = ginGridSize() * teams, first = ginBlockIndex() * teams + n;
+		add(Sums{*this, call}, ginBlockIndex() * teams + n, ginGridSize() * teams);
+	}
+
+	/* A team adds the rows of the tokens first, first + step, ... of `Of`: see sum.cuh. */
+	template <class Of> GIN_FN void add(const Of &of, uint32_t first, uint32_t step) const
+	{
 #if GIN_HAS_BULK
 		const uint32_t rings = epTeams() - stagers(), copies = stagersBytes();
 		const uint32_t bytes = (call.shared - stagesAt() - copies) / rings / 128 * 128;
@@ -165,12 +170,12 @@ protected:
 		const uint32_t stage = Of::piece + (call.topk ? EP_HT_SUM_WEIGHTS : 0);
 		epStages stages = epStagesOpen(ring, bytes, stage, EP_HT_MOST_STAGES);
 		if (stages.count) {
-			EpHtSums<Of>(of, stages, first, all).run();
+			EpHtSums<Of>(of, stages, first, step).run();
 			return;
 		}
 #endif
 		GIN_NO_UNROLL
-		for (uint32_t t = first; t < of.end(); t += all) {
+		for (uint32_t t = first; t < of.end(); t += step) {
 			uint32_t count;
 			if (!of.find(t, true, &count))
 				return;

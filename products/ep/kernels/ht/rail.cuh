@@ -181,11 +181,15 @@ public:
 					    GinThread{}, epFrom(args, peer)));
 	}
 
-	/* One of `count` rows of a chunk is staged, or read; true for the last. By one thread. */
+	/*
+	 * One of `count` tokens of a chunk, all of this block, is staged, or read; true for the
+	 * last. By one thread.
+	 */
 	GIN_FN bool take(const Chunk &c, uint32_t isReceived, uint32_t count) const
 	{
 		const size_t ring = ringOf(isReceived, c.d, c.lane);
-		return epTicketTake(ht.tickets + ring * EP_HT_DEPTH + c.slot, 1, count);
+		uint32_t *const ticket = ht.tickets + ring * EP_HT_DEPTH + c.slot;
+		return epTicketSum<ginScopeCta>(ticket, 1, count) != 0;
 	}
 
 	/* The numbers of the next call; by the last block. `tokens`: of the rank of the chunks. */

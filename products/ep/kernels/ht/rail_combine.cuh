@@ -36,9 +36,9 @@ public:
 			if (team < stagers())
 				stage(team);
 			else if (n < adders)
-				add(Added{{*this, call}, *this, endOfOthers()}, n, adders);
+				add(Added{{*this, call}, *this, endOfOthers(), 0}, n, adders);
 			else
-				add(Reduced{{*this, call}, *this}, n - adders, rest - adders);
+				add(Reduced{{*this, call}, *this, 0}, n - adders, rest - adders);
 		}
 		if (!isLastBlock() || stopped())
 			return;
@@ -47,15 +47,26 @@ public:
 	}
 
 private:
+	/*
+	 * A chunk is one block's, whose teams divide its tokens: item i of a block is token
+	 * i % EP_HT_GROUP of its chunk i / EP_HT_GROUP. `known`: chunks of the block before the one
+	 * whose signals a team has seen last.
+	 */
+
 	/* The tokens of rail peers, of which the domain's sums are put: groups ascending. */
 	struct Added : Sums {
 		const EpHtRailCombine &rail;
 		uint32_t most;
+		mutable uint32_t known;
 
 		GIN_FN uint32_t end() const { return most; }
 		GIN_FN bool find(uint32_t i, bool mayWait, uint32_t *n) const
 		{
-			return rail.findFor(i, mayWait, n);
+			const bool seen = known == i / EP_HT_GROUP + 1;
+			if (!rail.findFor(i, mayWait, seen, n))
+				return false;
+			known = i / EP_HT_GROUP + 1;
+			return true;
 		}
 		GIN_FN static bool hasStart() { return false; }
 		GIN_FN static epEight start(uint32_t, uint32_t) { return {}; }
@@ -76,17 +87,62 @@ private:
 		static constexpr uint32_t piece = 1024; /* there are two sums in registers */
 		static constexpr bool byDomain = true;
 		const EpHtRailCombine &rail;
+		mutable uint32_t known;
 
-		GIN_FN bool find(uint32_t t, bool mayWait, uint32_t *n) const
+		GIN_FN uint32_t end() const { return itemsOf(rail.groupsOf(this->call.tokens)); }
+		GIN_FN bool find(uint32_t i, bool mayWait, uint32_t *n) const
 		{
-			return rail.findAll(t, mayWait, n);
+			const bool seen = known == i / EP_HT_GROUP + 1;
+			*n = 0;
+			if (tokenOf(i) >= this->call.tokens)
+				return true;
+			if (!rail.findAll(tokenOf(i), mayWait, seen, n))
+				return false;
+			known = i / EP_HT_GROUP + 1;
+			return true;
 		}
 		GIN_FN bool closes(uint32_t i, uint32_t n) const
 		{
 			return i + 1 == n || rail.isSum(i) || rail.isSum(i + 1);
 		}
-		GIN_FN void done(uint32_t t) const { rail.freeLast(t); }
+		GIN_FN epEight start(uint32_t i, uint32_t p) const
+		{
+			return rail.biasOf(tokenOf(i), p);
+		}
+		GIN_FN char *rowOf(uint32_t i) const
+		{
+			const uint32_t t = tokenOf(i);
+			return t < this->call.tokens ? Sums::rowOf(t) : nullptr;
+		}
+		GIN_FN float *weightsOf(uint32_t i) const { return Sums::weightsOf(tokenOf(i)); }
+		GIN_FN void done(uint32_t i) const
+		{
+			if (tokenOf(i) < this->call.tokens)
+				rail.freeLast(tokenOf(i));
+		}
 	};
+
+	/* The chunk of item i of this block, among those of all blocks. */
+	GIN_FN static uint32_t chunkOf(uint32_t i)
+	{
+		return i / EP_HT_GROUP * ginGridSize() + ginBlockIndex();
+	}
+
+	/* Items of this block, of so many chunks of all blocks. */
+	GIN_FN static uint32_t itemsOf(uint32_t chunks)
+	{
+		return (chunks + ginGridSize() - 1 - ginBlockIndex()) / ginGridSize() * EP_HT_GROUP;
+	}
+
+	GIN_FN static uint32_t tokenOf(uint32_t i)
+	{
+		return chunkOf(i) * EP_HT_GROUP + i % EP_HT_GROUP;
+	}
+
+	GIN_FN static uint32_t groupsOf(uint32_t tokens)
+	{
+		return (tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
+	}
 
 	/* What a token needs once is a call: inlined it takes registers from the sums. */
 
@@ -112,7 +168,7 @@ private:
 	{
 		const uint32_t *const tokens = epHtTokensOf(handle);
 		const uint32_t most = mostRows([&](uint32_t s) { return tokens[s]; });
-		return (most + EP_HT_GROUP - 1) / EP_HT_GROUP * EP_HT_GROUP * (ht.domains - 1);
+		return itemsOf(groupsOf(most) * (ht.domains - 1));
 	}
 
 	GIN_FN uint32_t tokensOf(uint32_t d) const
@@ -124,7 +180,7 @@ private:
 	GIN_FN Token tokenOfOther(uint32_t i) const
 	{
 		const uint32_t others = ht.domains - 1, n = i % EP_HT_GROUP;
-		const uint32_t group = i / EP_HT_GROUP / others, other = i / EP_HT_GROUP % others;
+		const uint32_t group = chunkOf(i) / others, other = chunkOf(i) % others;
 		const uint32_t d = other < ht.domain ? other : other + 1;
 		Token token = {d, group, n, nullptr};
 		if (group * EP_HT_GROUP + n < tokensOf(d))
@@ -133,7 +189,7 @@ private:
 	}
 
 	/* Lists the rows of a rail peer's token in this domain. */
-	GIN_FN_COLD bool findFor(uint32_t i, bool mayWait, uint32_t *count) const
+	GIN_FN_COLD bool findFor(uint32_t i, bool mayWait, bool seen, uint32_t *count) const
 	{
 		const Token token = tokenOfOther(i);
 		*count = 0;
@@ -141,8 +197,8 @@ private:
 			return true;
 		const epHtRings rail = ringsOf();
 		const epHtRings::Chunk chunk = rail.sent(token.d, token.group);
-		if (!epTeamAll(!epTeamFirst() || rail.isFree(chunk) ||
-			       (mayWait && rail.awaitFree(chunk))))
+		if (!seen && !epTeamAll(!epTeamFirst() || rail.isFree(chunk) ||
+					(mayWait && rail.awaitFree(chunk))))
 			return false;
 		return list(
 			peers(),
@@ -189,7 +245,7 @@ private:
 	 * Lists the sums of other domains, and among them the rows of this one: domains ascending.
 	 * Also the chunks that have no row of the token have to be there: done() frees them.
 	 */
-	GIN_FN_COLD bool findAll(uint32_t t, bool mayWait, uint32_t *count) const
+	GIN_FN_COLD bool findAll(uint32_t t, bool mayWait, bool seen, uint32_t *count) const
 	{
 		const Token own = tokenIn(t, ht.domain);
 		return list(
@@ -200,20 +256,21 @@ private:
 					return get(firstPeer() + j, slotIn(own.pairs[j], own.n),
 						   row);
 				return getSum(tokenIn(t, i < ht.domain ? i : i - peers() + 1),
-					      mayWait, row);
+					      mayWait, seen, row);
 			},
 			count);
 	}
 
 	/* A domain's sum of a token of this rank. */
-	GIN_FN bool getSum(const Token &token, bool mayWait, Row *row) const
+	GIN_FN bool getSum(const Token &token, bool mayWait, bool seen, Row *row) const
 	{
 		const epHtRings rail = ringsOf();
 		const epHtRings::Chunk chunk = rail.received(token.d, token.group);
 		char *const from = rail.receivedAt(chunk);
-		if (!rail.isThere(chunk) && !(mayWait && rail.awaitChunk(chunk)))
+		if (!seen && !rail.isThere(chunk) && !(mayWait && rail.awaitChunk(chunk)))
 			return false;
-		if (!hasShape(epHtRailPeer(plan, ht, token.d), ginLoadWeak<uint32_t>(from)))
+		if (!seen &&
+		    !hasShape(epHtRailPeer(plan, ht, token.d), ginLoadWeak<uint32_t>(from)))
 			return false;
 		const char *const sum = rowIn(from, token);
 		if (sum)
