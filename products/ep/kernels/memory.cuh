@@ -13,7 +13,7 @@
  *                                                                Gin::waitValue()
  *   L      rows of another rank               epTagStore()       epTaggedLoad()
  *   Y      a row of x that a GEMM writes      the caller's GEMM  epReadyLoad()
- *   N      what a signal covers, from the     epSeenStore()      epSeenLoad()
+ *   J      what a signal covers, from the     epSeenStore()      epSeenLoad()
  *          thread that saw it
  */
 #ifndef GIN_EP_MEMORY_CUH
@@ -80,12 +80,13 @@ GIN_FN uint32_t epReadyLoad(const char *word)
 	return ginLoad<ginAcquire, ginScopeDevice>(reinterpret_cast<const uint32_t *>(word));
 }
 
-/* N, both ends: the value that a signal has reached. */
+/* J, release end: the value that a signal has reached. */
 GIN_FN void epSeenStore(uint64_t *word, uint64_t value)
 {
 	ginStore<ginRelease, ginScopeDevice>(word, value);
 }
 
+/* J, acquire end. */
 GIN_FN uint64_t epSeenLoad(const uint64_t *word)
 {
 	return ginLoad<ginAcquire, ginScopeDevice>(word);
