@@ -73,8 +73,8 @@ struct epHtRun {
 };
 
 /*
- * Contiguous copies of a team, one after the other. With bulk copies loads are in flight from one to
- * the next: a piece is stored when the ring is full, or at the end.
+ * Contiguous copies of a team, one after the other. With bulk copies loads are in flight from one
+ * to the next: a piece is stored when the ring is full, or at the end.
  */
 struct epHtPipe {
 	epStages s;
