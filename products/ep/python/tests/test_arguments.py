@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What calls refuse, and with which words. Needs the library; ranks are threads."""
 
+import ctypes
 import gc
 import os
 import unittest
 import weakref
+from unittest import mock
 
 import numpy as np
 
@@ -45,6 +47,86 @@ class Lifetimes(unittest.TestCase):
                 return alive, [ref() is not None for ref in kept]
 
         self.assertEqual(alone(sends), ([True] * 3, [False] * 3))
+
+
+    def test_a_call_on_a_stream_keeps_what_it_reads(self):
+        def calls(comm):
+            with gin_ep.Ep(comm, **SHAPE) as layer:
+                x = np.ones((4, 32), np.uint16)
+                kept = weakref.ref(x)
+                received = layer.dispatch(x, np.zeros((4, 1), np.int64), stream=1)
+                del x
+                gc.collect()
+                alive = kept() is not None
+                del received
+                gc.collect()
+                return alive, kept() is not None
+
+        self.assertEqual(alone(calls), (True, False))
+
+
+class Described(ctypes.Structure):
+    """DLTensor"""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("dims", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class Exchanges(unittest.TestCase):
+    """Tensors of a type with DLPack's exchange functions, which give an offset in bytes and no strides."""
+
+    def test_a_tensor(self):
+        memory = np.zeros(4 * 32 + 16, np.uint16)
+        first = 8 + -memory.ctypes.data % 16 // 2
+        shape = (ctypes.c_int64 * 2)(4, 32)
+
+        @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Described))
+        def describe(tensor, out):
+            place = ctypes.addressof(shape)
+            out[0] = Described(memory.ctypes.data, (1, 0), 2, 4, 16, 1, place, None, 2 * tensor.first)
+            return 0
+
+        words = (ctypes.c_void_p * 7)(1, None, None, None, None, ctypes.cast(describe, ctypes.c_void_p), None)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        name = b"dlpack_exchange_api"
+
+        class Tensor:
+            __dlpack_c_exchange_api__ = new(ctypes.addressof(words), name, None)
+            shape = (4, 32)
+
+            def __init__(self, first):
+                self.first = first
+
+        def calls(comm):
+            with gin_ep.Ep(comm, **SHAPE) as layer:
+                x = memory[first : first + 128].reshape(4, 32)
+                x[...] = np.arange(128).reshape(4, 32)
+                topk_idx = np.zeros((4, 1), np.int64)
+                out = layer.empty_like_received(x, 1)
+                tensor = Tensor(first)
+                layer.dispatch(tensor, topk_idx, out=out)
+                return out.x[0, :4].tolist() == x.tolist()
+
+        self.assertTrue(alone(calls))
+
+
+class HighThroughput(unittest.TestCase):
+    def test_pool_and_timeout(self):
+        def calls(comm):
+            layer = gin_ep.HtEp(comm, experts=4, topk=2, tokens=4, row_bytes=64, recv_tokens=2)
+            rooms = [layer.info.htRecvTokens]
+            layer.grow(3)
+            rooms.append(layer.info.htRecvTokens)
+            with mock.patch("gin_ep.ht._abi.call") as call:
+                layer.counts(mock.Mock(ticket=1), timeout=0.5)
+            layer.destroy()
+            return rooms, call.call_args.args[3]
+
+        self.assertEqual(alone(calls), ([2, 3], 500_000_000))
 
 
 class Communicators(unittest.TestCase):
@@ -238,13 +320,14 @@ class Dispatches(unittest.TestCase):
         def use(comm):
             with gin_ep.Ep(comm, **SHAPE) as ep:
                 values = np.arange(2 * 32, dtype=np.uint16).reshape(2, 32)
-                x = np.zeros((2, 33), np.uint16)[:, 1:]
-                x[...] = values
                 topk = np.zeros((2, 3), np.int64)[:, ::2]
                 topk[...] = [[0, 1], [1, 2]]
-                received = ep.dispatch(x, topk)
-                self.assertEqual(received.x[0, 0].tolist(), values[0].tolist())
-                self.assertEqual(received.x[1, :2].tolist(), values.tolist())
+                for wide in 40, 33:  # rows are 80 bytes apart, or 66
+                    x = np.zeros((2, wide), np.uint16)[:, 1:33]
+                    x[...] = values
+                    received = ep.dispatch(x, topk)
+                    self.assertEqual(received.x[0, 0].tolist(), values[0].tolist())
+                    self.assertEqual(received.x[1, :2].tolist(), values.tolist())
                 self.assertEqual(received.count.tolist(), [1, 2, 1, 0])
                 rows = np.zeros(received.x.shape[:2] + (40,), np.uint16)[..., 3:35]
                 rows[0, 0] = 0x3F80

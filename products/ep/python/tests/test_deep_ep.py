@@ -284,6 +284,40 @@ class Parts(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "possible"):
             buffer._reduce_of("sum", True)
 
+    def test_an_ep_serves_its_own_shape(self):
+        """And fewer experts a token. A new one gets the masks of the buffer."""
+        made = []
+
+        class Made:
+            def __init__(self, comm, **keywords):
+                self.masked = []
+                made.append(self)
+
+            def set_mask(self, *arguments):
+                self.masked.append(arguments)
+
+        one = object.__new__(deep_ep.Buffer)
+        one.__dict__.update(
+            _eps={}, _masks={1: True, 2: False}, low_latency_mode=True, enable_shrink=True, communicator=None,
+            _device=types.SimpleNamespace(type="cpu"),
+        )  # fmt: skip
+        with mock.patch.object(buffer.ep, "Ep", Made):
+            shapes = (4, 32, 8, 4), (4, 32, 8, 2), (4, 32, 9, 2), (4, 64, 8, 2), (5, 32, 8, 2), (4, 32, 8, 5)
+            numbers = [made.index(one._ep(*shape)) for shape in shapes]
+        self.assertEqual(numbers, [0, 0, 1, 2, 3, 4])
+        self.assertEqual([each.masked for each in made], [[(1, True, None), (2, False, None)]] * 5)
+
+    def test_room_for_rows_of_experts(self):
+        """Counted rows; else each token at each of its experts, and what alignment adds to each own expert."""
+        handle = types.SimpleNamespace(
+            num_recv_tokens_per_expert_list=[], expert_alignment=4, num_max_tokens_per_rank=3, _counts=[0] * 3,
+            topk_idx=types.SimpleNamespace(shape=(3, 5)),
+        )  # fmt: skip
+        room = deep_ep.ElasticBuffer._expanded_room
+        self.assertEqual(room(types.SimpleNamespace(num_ranks=2), handle), 20)  # 2 * 3 * 2 + 2 * 3, rounded up to 4
+        handle.num_recv_tokens_per_expert_list = [8, 4]
+        self.assertEqual(room(types.SimpleNamespace(num_ranks=2), handle), 12)
+
     def test_checked_functions_keep_their_names(self):
         self.assertEqual(deep_ep.Buffer.low_latency_combine.__name__, "low_latency_combine")
 
