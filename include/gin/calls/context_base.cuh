@@ -269,7 +269,7 @@ protected:
 		return ginErrorUnsupported;
 	}
 
-	/* Are posts to a NIC function calls? See ginWithShape(). */
+	/* Are posts to a NIC function calls? See ginWorkShaped(). */
 	static constexpr bool called = (routes & GIN_ROUTES_NETWORK) == GIN_ROUTES_NETWORK;
 
 	/* The arguments of every network call. `id`: of the signal. */

@@ -124,25 +124,12 @@ GIN_FN struct ginGdakiFrom ginGdakiSource(uint32_t how, uint64_t source, uint64_
 	return ginGdakiHere(reinterpret_cast<const struct ginWindowTable *>(source), off, how);
 }
 
-/* The bytes of a message that the next post moves. */
-GIN_FN uint32_t ginGdakiPart(uint64_t bytes)
-{
-	return bytes <= GIN_MLX5_MESSAGE_BYTES ? static_cast<uint32_t>(bytes)
-					       : 1u * GIN_MLX5_MESSAGE_BYTES;
-}
-
-/* The bytes that the first `posts` posts of a message move. */
-GIN_FN uint64_t ginGdakiMoved(uint32_t posts)
-{
-	return static_cast<uint64_t>(posts) * GIN_MLX5_MESSAGE_BYTES;
-}
-
 /*
  * Posts up to 1 GiB; the last post of a put also raises the signal and the counter. `source`: const
  * struct ginWindowTable *, or with GIN_HOW_ANYWHERE a key; `sourceOff` is an offset or the NIC's
  * address. `counters`: of the context.
  */
-template <uint32_t shape> struct ginGdakiPutNow {
+template <class Form> struct ginGdakiPutNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
 				    uint64_t source, uint64_t sourceOff, uint64_t bytes,
@@ -150,15 +137,17 @@ template <uint32_t shape> struct ginGdakiPutNow {
 				    uint64_t add, uint64_t *counters, uint32_t counter,
 				    struct ginWorkHeld held)
 	{
-		how = ginShapedHow<shape>(how);
+		how = Form::how(how);
 
-		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<ginOpPut>>(
+		return ginWorkNow<Form::alone, ginWorkKind<ginOpPut>>(
 			queue, peer, how, held, [&](struct ginWork &p) {
 				const bool last = bytes <= GIN_MLX5_MESSAGE_BYTES;
 				struct ginGdakiFrom from = ginGdakiSource(how, source, sourceOff);
 				ginGdakiTarget(p, how, there, off);
 				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
-				ginWorkSetMessage(p, from.address, from.key, ginGdakiPart(bytes),
+				ginWorkSetMessage(p, from.address, from.key,
+						  last ? static_cast<uint32_t>(bytes)
+						       : 1u * GIN_MLX5_MESSAGE_BYTES,
 						  ginHowHas(how, GIN_HOW_COUNTS) ? counters
 										 : nullptr,
 						  last ? counter : UINT32_MAX);
@@ -201,28 +190,28 @@ GIN_FN ginResult_t ginGdakiPut(const ginDevComm *dc, struct ginSendQueue *queue,
 			       const Where &where)
 {
 	how |= static_cast<uint32_t>(counts) << GIN_HOW_COUNTS;
+	constexpr uint64_t most = GIN_MLX5_MESSAGE_BYTES;
 	const uint32_t each = ginWorkKind<ginOpPut>::wqebbs(how);
 
 	for (uint32_t part = 0;; part++) {
 		uint64_t end = ginWorkPost(
 			dc, queue, peer, ginWorkHow(ginUnshared(context), how), each, id, timeout,
 			from, [&](ginCold<struct ginWorkHeld> held) {
-				const uint64_t moved = ginGdakiMoved(ginUnshared(part));
+				const uint64_t moved = ginUnshared(part) * most;
 				const struct ginGdakiPutWhere w = where();
-				return ginWithShape<Shape, called, ginGdakiPutNow>(
+				return ginWorkShaped<Shape, called, ginGdakiPutNow>(
 					how, queue, peer, how, w.there, w.off + moved, w.source,
 					w.sourceOff + moved, bytes - moved, w.raiseAt, w.raiseOff,
 					add, w.counters, counter, held);
 			});
-		if (!ginWorkOk(end) ||
-		    bytes - ginGdakiMoved(ginUnshared(part)) <= GIN_MLX5_MESSAGE_BYTES)
+		if (!ginWorkOk(end) || bytes - ginUnshared(part) * most <= most)
 			return ginWorkResult(end);
 	}
 }
 
 /* A value of up to 32 bytes, as four words. */
 template <uint32_t bytes> struct ginGdakiPutValueNow {
-	template <uint32_t shape> struct shaped {
+	template <class Form> struct shaped {
 		GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 					    uint32_t how, const struct ginWindowPeer *there,
 					    uint64_t off, uint64_t v0, uint64_t v1, uint64_t v2,
@@ -230,9 +219,8 @@ template <uint32_t bytes> struct ginGdakiPutValueNow {
 					    uint64_t raiseOff, uint64_t add,
 					    struct ginWorkHeld held)
 		{
-			how = ginShapedHow<shape>(how);
-			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0,
-					  ginWorkKind<ginOpPutValue, bytes>>(
+			how = Form::how(how);
+			return ginWorkNow<Form::alone, ginWorkKind<ginOpPutValue, bytes>>(
 				queue, peer, how, held, [&](struct ginWork &p) {
 					ginGdakiTarget(p, how, there, off);
 					ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
@@ -257,21 +245,21 @@ GIN_FN ginResult_t ginGdakiPutValue(const ginDevComm *dc, struct ginSendQueue *q
 		ginWorkKind<ginOpPutValue, bytes>::wqebbs(how), id, timeout, from,
 		[&](ginCold<struct ginWorkHeld> held) {
 			const struct ginGdakiPutWhere w = where();
-			return ginWithShape<Shape, called,
-					    ginGdakiPutValueNow<bytes>::template shaped>(
+			return ginWorkShaped<Shape, called,
+					     ginGdakiPutValueNow<bytes>::template shaped>(
 				how, queue, peer, how, w.there, w.off, v0, v1, v2, v3, w.raiseAt,
 				w.raiseOff, add, held);
 		}));
 }
 
 /* `required` of `how` is the scope to which earlier writes must be released. */
-template <uint32_t shape> struct ginGdakiSignalNow {
+template <class Form> struct ginGdakiSignalNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *raiseAt,
 				    uint64_t raiseOff, uint64_t add, struct ginWorkHeld held)
 	{
-		how = ginShapedHow<shape>(how);
-		return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<ginOpSignal>>(
+		how = Form::how(how);
+		return ginWorkNow<Form::alone, ginWorkKind<ginOpSignal>>(
 			queue, peer, how, held, [&](struct ginWork &p) {
 				ginGdakiRaise(p, how, peer, raiseAt, raiseOff, add);
 				return ginWorkRelease(how, ginScopeThread);
@@ -289,7 +277,7 @@ GIN_FN ginResult_t ginGdakiSignal(const ginDevComm *dc, struct ginSendQueue *que
 	return ginWorkResult(ginWorkPost(
 		dc, queue, peer, ginWorkHow(context, how), 1, id, timeout, from,
 		[&](ginCold<struct ginWorkHeld> held) {
-			return ginWithShape<ginSignalShape<Shape>, called, ginGdakiSignalNow>(
+			return ginWorkShaped<ginSignalShape<Shape>, called, ginGdakiSignalNow>(
 				how, queue, peer, how, raiseAt, raiseOff, add, held);
 		}));
 }

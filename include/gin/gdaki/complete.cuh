@@ -25,18 +25,21 @@
 #include "../core/results.cuh"
 
 /* Posts up to 1 GiB of a get. */
-template <uint32_t shape> struct ginGdakiGetNow {
+template <class Form> struct ginGdakiGetNow {
 	GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 				    uint32_t how, const struct ginWindowPeer *there, uint64_t off,
 				    const struct ginWindowTable *here, uint64_t hereOff,
 				    uint64_t bytes, struct ginWorkHeld held)
 	{
-		how = ginShapedHow<shape>(how);
-		uint64_t end = ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<ginOpGet>>(
+		how = Form::how(how);
+		uint64_t end = ginWorkNow<Form::alone, ginWorkKind<ginOpGet>>(
 			queue, peer, how, held, [&](struct ginWork &p) {
 				struct ginGdakiFrom to = ginGdakiHere(here, hereOff, how);
 				ginGdakiTarget(p, how, there, off);
-				ginWorkSetMessage(p, to.address, to.key, ginGdakiPart(bytes),
+				ginWorkSetMessage(p, to.address, to.key,
+						  bytes <= GIN_MLX5_MESSAGE_BYTES
+							  ? static_cast<uint32_t>(bytes)
+							  : 1u * GIN_MLX5_MESSAGE_BYTES,
 						  nullptr, 0);
 				return 0u;
 			});
@@ -58,10 +61,10 @@ GIN_FN ginResult_t ginGdakiGet(const ginDevComm *dc, struct ginSendQueue *queue,
 	for (;;) {
 		end = ginWorkPost(dc, queue, peer, ginWorkHow(context, how), 1, UINT32_MAX, timeout,
 				  from, [&](ginCold<struct ginWorkHeld> held) {
-					  return ginWithShape<ginActionShape<GinNone>, called,
-							      ginGdakiGetNow>(how, queue, peer, how,
-									      there, off, here,
-									      hereOff, bytes, held);
+					  return ginWorkShaped<ginActionShape<GinNone>, called,
+							       ginGdakiGetNow>(
+						  how, queue, peer, how, there, off, here, hereOff,
+						  bytes, held);
 				  });
 		if (!ginWorkOk(end) || bytes <= GIN_MLX5_MESSAGE_BYTES)
 			return ginWorkResult(end);
@@ -346,15 +349,15 @@ GIN_FN struct ginWork ginGdakiAtomicWork(const struct ginWindowPeer *there, uint
 }
 
 template <enum ginOp op, uint32_t bytes> struct ginGdakiAtomicNow {
-	template <uint32_t shape> struct shaped {
+	template <class Form> struct shaped {
 		GIN_FN static uint64_t post(struct ginSendQueue *queue, const struct ginPeer *peer,
 					    uint32_t how, const struct ginWindowPeer *there,
 					    uint64_t off, uint64_t operand, uint64_t compare,
 					    uint64_t local, uint32_t localKey,
 					    struct ginWorkHeld held)
 		{
-			how = ginShapedHow<shape>(how);
-			return ginWorkNow<(shape & GIN_SHAPE_ALONE) != 0, ginWorkKind<op, bytes>>(
+			how = Form::how(how);
+			return ginWorkNow<Form::alone, ginWorkKind<op, bytes>>(
 				queue, peer, how, held, [&](struct ginWork &p) {
 					p = ginGdakiAtomicWork(there, off, operand, compare, local,
 							       localKey);
@@ -380,8 +383,8 @@ GIN_FN uint64_t ginGdakiAtomicPost(const ginDevComm *dc, struct ginSendQueue *qu
 	return ginWorkPost(
 		dc, queue, peer, late, ginWorkKind<op, bytes>::wqebbs(how), UINT32_MAX, timeout,
 		from, [&](ginCold<struct ginWorkHeld> held) {
-			return ginWithShape<ginActionShape<GinNone>, called,
-					    ginGdakiAtomicNow<op, bytes>::template shaped>(
+			return ginWorkShaped<ginActionShape<GinNone>, called,
+					     ginGdakiAtomicNow<op, bytes>::template shaped>(
 				how, queue, peer, how, there, off, operand, compare, local,
 				localKey, held);
 		});

@@ -97,15 +97,56 @@ GIN_FN uint32_t ginWorkRelease(uint32_t how, uint32_t scope)
 }
 
 /*
- * The bits of `how` that change a post's code. Posts are compiled for each shape, a value of these
- * bits, that the types of a call allow.
+ * Bits of `how` that change a post's code: constants, if the types of a call tell them.
  */
 enum {
-	GIN_SHAPE_CTA = ginSharingCta << GIN_HOW_SHARING,
-	GIN_SHAPE_ALONE = ginSharingThread << GIN_HOW_SHARING,
 	GIN_SHAPE_RAISES = 1 << GIN_HOW_RAISES,
 	GIN_SHAPE_AT = 1 << GIN_HOW_AT,
 	GIN_SHAPE_COUNTS = 1 << GIN_HOW_COUNTS
+};
+
+/*
+ * Without GIN_SHAPES a post is compiled once, for each value of `how`; a thread alone posts as
+ * threads that share the queue, which is always right.
+ */
+#ifndef GIN_SHAPES
+#define GIN_SHAPES 1
+#endif
+
+/* The bits of `how` that the types of a call's actions tell, and which of them are set. */
+template <uint32_t setBits, uint32_t knownBits> struct ginShape {
+	static constexpr uint32_t set = GIN_SHAPES ? setBits & knownBits : 0;
+	static constexpr uint32_t known = GIN_SHAPES ? knownBits : 0;
+};
+
+/* The shape of a call with actions of these types. */
+template <class Remote, class Local = GinNone> using ginActionShape =
+	ginShape<(ginSignalOf(Remote{}).present ? GIN_SHAPE_RAISES : 0) |
+			 (ginSignalOf(Remote{}).at ? GIN_SHAPE_AT : 0) |
+			 (ginCounterOf(Local{}) != UINT32_MAX ? GIN_SHAPE_COUNTS : 0),
+		 (ginActionTyped<Remote>::value ? GIN_SHAPE_RAISES | GIN_SHAPE_AT : 0) |
+			 (ginActionTyped<Local>::value ? GIN_SHAPE_COUNTS : 0)>;
+
+/* The shape of a signal without data. */
+template <class Shape> using ginSignalShape =
+	ginShape<Shape::set | GIN_SHAPE_RAISES,
+		 (Shape::known & GIN_SHAPE_AT) | GIN_SHAPE_RAISES | GIN_SHAPE_COUNTS>;
+
+/*
+ * How a post is compiled: for a shape, and for threads that share the queue or for one alone. With
+ * GIN_CALLS also for the threads of one block, which otherwise post as threads of the GPU.
+ */
+template <class Shape, uint32_t sharing> struct ginWorkForm {
+	static constexpr bool alone = sharing == ginSharingThread;
+
+	/* `how`, with what is known as constants. */
+	GIN_FN static uint32_t how(uint32_t how)
+	{
+		constexpr bool open = GIN_SHAPES && !GIN_CALLS && !alone;
+		constexpr uint32_t known = (open ? 2u : 3u) << GIN_HOW_SHARING;
+
+		return (how & ~(Shape::known | known)) | Shape::set | sharing << GIN_HOW_SHARING;
+	}
 };
 
 /* Post::post(args...), as one function where cold functions are calls (GIN_FN_COLD). */
@@ -114,80 +155,32 @@ template <class Post, class... Args> GIN_FN_COLD uint64_t ginPostCalled(ginCold<
 	return Post::post(args...);
 }
 
-/*
- * The bits of the shape for which posts are compiled. Posts read the other bits at run time, which
- * costs nothing where posts are inlined; without GIN_SHAPE_ALONE all posts work as for
- * ginSharingGpu, which is always right.
- */
-#ifndef GIN_SHAPES
-#define GIN_SHAPES                                                                                 \
-	(GIN_CALLS * GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_RAISES | GIN_SHAPE_AT |           \
-	 GIN_SHAPE_COUNTS)
-#endif
-
-/* A shape as far as types define it: bits that are set, and open bits, which depend on values. */
-template <uint32_t setBits, uint32_t openBits> struct ginShape {
-	static constexpr uint32_t set = setBits, open = openBits;
-};
-
-/* The shape of a signal without data. */
-template <class Shape> using ginSignalShape =
-	ginShape<(Shape::set & GIN_SHAPE_AT) | (GIN_SHAPE_RAISES & GIN_SHAPES),
-		 Shape::open &(GIN_SHAPE_CTA | GIN_SHAPE_ALONE | GIN_SHAPE_AT)>;
-
-/* A set or an open bit of a shape: the type of the action decides. */
-template <class Action> GIN_FN constexpr uint32_t ginShapeSet(bool has, uint32_t bit)
+template <bool called, class Post, class... Args> GIN_FN uint64_t ginWorkBy(Args... args)
 {
-	return ginActionTyped<Action>::value && has ? bit & GIN_SHAPES : 0;
+	if constexpr (called)
+		return ginPostCalled<Post, Args...>(args...);
+	else
+		return Post::post(args...);
 }
-
-template <class Action> GIN_FN constexpr uint32_t ginShapeOpen(uint32_t bits)
-{
-	return ginActionTyped<Action>::value ? 0 : bits & GIN_SHAPES;
-}
-
-/* The shape of a call with actions of these types. */
-template <class Remote, class Local = GinNone> using ginActionShape =
-	ginShape<ginShapeSet<Remote>(ginSignalOf(Remote{}).present, GIN_SHAPE_RAISES) |
-			 ginShapeSet<Remote>(ginSignalOf(Remote{}).at, GIN_SHAPE_AT) |
-			 ginShapeSet<Local>(ginCounterOf(Local{}) != UINT32_MAX, GIN_SHAPE_COUNTS),
-		 ((GIN_SHAPE_CTA | GIN_SHAPE_ALONE) & GIN_SHAPES) |
-			 ginShapeOpen<Remote>(GIN_SHAPE_RAISES | GIN_SHAPE_AT) |
-			 ginShapeOpen<Local>(GIN_SHAPE_COUNTS)>;
 
 /*
- * Post<shape>::post(args...), for the shape of `how`, which Shape allows. An inlined post takes
- * some 200 ns less, but more registers and more time to compile. A kernel for the gdaki route alone
- * inlines it; `called`: a kernel for several network routes.
+ * Post<form>::post(args...). An inlined post takes some 200 ns less, but more time to compile. A
+ * kernel for the gdaki route alone inlines it; `called`: a kernel for several network routes.
  */
-template <class Shape, bool called, template <uint32_t> class Post, class... Args>
-GIN_FN uint64_t ginWithShape(uint32_t how, Args... args)
+template <class Shape, bool called, template <class> class Post, class... Args>
+GIN_FN uint64_t ginWorkShaped(uint32_t how, Args... args)
 {
-	constexpr uint32_t set = Shape::set, bit = Shape::open & -Shape::open;
-	constexpr uint32_t open = Shape::open ^ bit;
+	using Shared = Post<ginWorkForm<Shape, ginSharingGpu>>;
+	using Block = Post<ginWorkForm<Shape, ginSharingCta>>;
+	using Alone = Post<ginWorkForm<Shape, ginSharingThread>>;
 
-	if constexpr (bit) {
-		/* At most one of GIN_SHAPE_CTA and GIN_SHAPE_ALONE is set. */
-		constexpr uint32_t alone = bit == GIN_SHAPE_CTA ? 1u * GIN_SHAPE_ALONE : 0;
-		using With = ginShape<set | bit, open & ~alone>;
-		using Without = ginShape<set, open>;
-		return how & bit ? ginWithShape<With, called, Post>(how, args...)
-				 : ginWithShape<Without, called, Post>(how, args...);
-	} else if constexpr (called) {
-		return ginPostCalled<Post<set>, Args...>(args...);
-	} else {
-		return Post<set>::post(args...);
-	}
-}
-
-/* `how`, with the bits of the shape as constants. */
-template <uint32_t shape> GIN_FN uint32_t ginShapedHow(uint32_t how)
-{
-	constexpr uint32_t sharing = GIN_SHAPE_CTA | GIN_SHAPE_ALONE;
-	constexpr bool open =
-		(GIN_SHAPES & sharing) == GIN_SHAPE_ALONE && !(shape & GIN_SHAPE_ALONE);
-
-	return (how & ~(GIN_SHAPES | (open ? 1u * GIN_SHAPE_ALONE : sharing))) | shape;
+	if constexpr (GIN_SHAPES && GIN_CALLS)
+		if (how & ginSharingCta << GIN_HOW_SHARING)
+			return ginWorkBy<called, Block, Args...>(args...);
+	if constexpr (GIN_SHAPES)
+		if (how & ginSharingThread << GIN_HOW_SHARING)
+			return ginWorkBy<called, Alone, Args...>(args...);
+	return ginWorkBy<called, Shared, Args...>(args...);
 }
 
 /* The WQE of a put or get; without bytes a NOP, whose other segments the NIC does not read. */
