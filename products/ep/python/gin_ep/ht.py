@@ -25,7 +25,7 @@ def _describe(args, comm, objects, **numbers):
     kind = type(args)
     args.size = ctypes.sizeof(kind)
     for name, value in numbers.items():
-        setattr(args, name, value)
+        setattr(args, name, value if name == "handle" else ep._number(name, value))
     first = getattr(kind, kind.tensors[0]).offset
     ep.native().tensors(ctypes.addressof(args) + first, _gpu(comm), kind.tensors, objects)
     return ctypes.byref(args)
@@ -93,11 +93,12 @@ class HtEp:
         self.comm = comm
         self._ep = ctypes.c_void_p()
         config = _abi.EpConfig(ctypes.sizeof(_abi.EpConfig), _abi.HT)
-        config.experts, config.topk, config.hidden = experts, topk, 16
-        config.htTokens, config.htRecvTokens = tokens, recv_tokens
-        config.htRowBytes, config.htScaleBytes, config.htSms = row_bytes, scale_bytes, sms
+        config.experts, config.topk, config.hidden = ep._number("experts", experts), ep._number("topk", topk), 16
+        config.htTokens, config.htRecvTokens = ep._number("tokens", tokens), ep._number("recv_tokens", recv_tokens)
+        config.htRowBytes = ep._number("row_bytes", row_bytes)
+        config.htScaleBytes, config.htSms = ep._number("scale_bytes", scale_bytes), ep._number("sms", sms)
         config.rowTypes, config.reduce = _abi.ROWS_BF16, _abi.REDUCE_RANK
-        config.timeout = int(timeout * 1e9)
+        config.timeout = ep._nanoseconds("timeout", timeout)
         _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         self._query()
@@ -116,7 +117,7 @@ class HtEp:
 
     def grow(self, rows):
         """A pool of so many rows. Collective; no kernel of the HtEp may run."""
-        _abi.call("ginEpHtGrow", self.pointer, rows)
+        _abi.call("ginEpHtGrow", self.pointer, ep._number("rows", rows))
         self._query()
 
     def notify(self, is_token_in_rank, tokens_per_expert, *, alignment=1, counted=True, stream=None):
@@ -148,7 +149,7 @@ class HtEp:
         """(rows, most rows of any rank, items of each own expert). Waits for them on the CPU."""
         items = (ctypes.c_uint32 * max(1, self.info.localExperts))()
         out = _abi.HtCounts(ctypes.sizeof(_abi.HtCounts), 0, 0, items)
-        _abi.call("ginEpHtCounts", self.pointer, handle.ticket, int(timeout * 1e9), ctypes.byref(out))
+        _abi.call("ginEpHtCounts", self.pointer, handle.ticket, ep._nanoseconds("timeout", timeout), ctypes.byref(out))
         return out.rows, out.mostRows, items[: self.info.localExperts]
 
     @shown

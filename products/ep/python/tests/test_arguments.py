@@ -129,6 +129,31 @@ class HighThroughput(unittest.TestCase):
         self.assertEqual(alone(calls), ([2, 3], 500_000_000))
 
 
+    def test_numbers(self):
+        """ctypes takes any integer, and drops the bits that do not fit."""
+        shape = dict(experts=4, topk=2, tokens=4, row_bytes=64)
+
+        def calls(comm):
+            layer = gin_ep.HtEp(comm, **shape)
+            goes = np.ones((4, 1), bool)
+            wrong = [
+                (name, 2**32 + 4, lambda **given: gin_ep.HtEp(comm, **{**shape, **given}))
+                for name in ("experts", "topk", "tokens", "row_bytes", "scale_bytes", "recv_tokens", "sms")
+            ]
+            wrong += [
+                ("timeout", -1, lambda **given: gin_ep.HtEp(comm, **shape, **given)),
+                ("timeout", -1, lambda **given: layer.counts(mock.Mock(ticket=1), **given)),
+                ("rows", 2**32 + 9, layer.grow),
+                ("expertAlignment", -1, lambda **given: layer.notify(goes, np.ones(4, np.int32), alignment=-1)),
+            ]
+            for name, value, call in wrong:
+                with self.assertRaisesRegex(ValueError, f"{name} is {value}: give"):
+                    call(**{name: value})
+            layer.destroy()
+
+        alone(calls)
+
+
 class Communicators(unittest.TestCase):
     def test_allgather(self):
         def gather(comm):
