@@ -291,6 +291,56 @@ static int destroyUnread(const ginConfig_t *)
 	return 0;
 }
 
+// Answers a number of times as a communicator of this process.
+static void answerAs(int number, const char *text, int times)
+{
+	const std::string name = "gin." + std::to_string(getpid()) + "." + std::to_string(number);
+	struct sockaddr_un own = {};
+	const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	own.sun_family = AF_UNIX;
+	memcpy(own.sun_path + 1, name.c_str(), name.size());
+	EXPECT(!bind(fd, reinterpret_cast<sockaddr *>(&own),
+		     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) &&
+	       !listen(fd, 4));
+	std::thread([=] {
+		for (int i = 0; i < times; i++) {
+			const int asker = accept(fd, nullptr, nullptr);
+			EXPECT(write(asker, text, strlen(text)) ==
+			       static_cast<ssize_t>(strlen(text)));
+			close(asker);
+		}
+		close(fd);
+	}).detach();
+}
+
+// Two ranks wait for ranks that are not there; one has waits of different age, and a route that
+// counts no bytes.
+static void madeUp()
+{
+	answerAs(901,
+		 "libgin 1 00000000000000ab 0 4 1 h\n"
+		 "device communicator 5: 1 contexts, 1 signals, 0 counters, 0 barriers\n"
+		 "to rank 1 by gdaki: 5 posted, 4 completed, 1 failed\n"
+		 "wait 3 9 one\nwait 3 2 another\n",
+		 2);
+	answerAs(902, "libgin 1 00000000000000ab 1 4 1 h\nrank 3 has failed\nwait 2 5 one\n", 2);
+	const std::string graph = gin_info(getpid()), metrics = gin_info(getpid(), "--prometheus");
+	for (const char *words :
+	     {"    waits for 9 s: one\n", "  rank 3 has failed\n", "2 ranks of 4 have answered",
+	      "rank 0 waits for rank 3, which waits for no rank that is known\n",
+	      "rank 1 waits for rank 2, which waits for no rank that is known\n"})
+		EXPECT_HAS(graph.c_str(), words);
+	for (const char *words :
+	     {"gin_failed_total{comm=\"00000000000000ab\",rank=\"0\",devcomm=\"5\",peer=\"1\","
+	      "route=\"gdaki\"} 1\n",
+	      "gin_waits{comm=\"00000000000000ab\",rank=\"0\"} 2\n",
+	      "gin_wait_seconds{comm=\"00000000000000ab\",rank=\"0\"} 9\n",
+	      "gin_lost_ranks{comm=\"00000000000000ab\",rank=\"1\"} 1\n"})
+		EXPECT_HAS(metrics.c_str(), words);
+	EXPECT(metrics.find("gin_put_bytes_total{") == std::string::npos);
+}
+
 int main()
 {
 	void *shared =
@@ -305,6 +355,7 @@ int main()
 	seen = static_cast<int *>(shared);
 	pidOf = seen + 1;
 	EXPECT_HAS(gin_info(getpid()).c_str(), "does not answer: it has no communicator");
+	madeUp();
 	const int *result = ranksStart(RANKS, 0, run);
 	for (int r = 0; r < RANKS; r++)
 		EXPECT_EQUAL(result[r], 0);

@@ -278,13 +278,15 @@ def test_shrink_and_inherited_windows():
 def test_memory_of_inherited_windows_is_kept(monkeypatch):
     with libgin.Communicator(device="none") as comm:
         memory = np.asarray(comm.alloc(4096))
-        kept = weakref.ref(memory)
-        window = comm.register(memory)
+        closed = np.asarray(comm.alloc(64))
+        kept, freed = weakref.ref(memory), weakref.ref(closed)
+        window, other = comm.register(memory), comm.register(closed)
+        other.close()
         part = comm.shrink()
         window.close()
-        del window, memory
+        del window, memory, other, closed
         gc.collect()
-        assert kept() is not None
+        assert kept() is not None and freed() is None
 
         def call(name, *arguments):
             _library.call(name, *arguments)
