@@ -22,9 +22,8 @@ def _nodes_of(ranks):
 
 
 def _tokens_of_nodes(in_rank):
-    """Of is_token_in_rank: the tokens of each node, where a token counts once; None for one node."""
-    nodes = _nodes_of(in_rank.shape[1])
-    return in_rank.view(-1, nodes, _NODE).any(-1).sum(0, dtype=torch.int32) if nodes else None
+    """Of is_token_in_rank: the tokens of each node, where a token counts once."""
+    return in_rank.view(-1, _nodes_of(in_rank.shape[1]), _NODE).any(-1).sum(0, dtype=torch.int32)
 
 
 def _between_nodes(handle, rank):
@@ -66,8 +65,10 @@ class Normal:
         """
         with self._work(previous_event, async_finish, allocate_on_comm_stream, is_local=True) as work:
             per_rank, per_expert, in_rank = ht.layout(self.communicator, topk_idx, num_experts, work.stream)
-            with work.current():
-                per_node = _tokens_of_nodes(in_rank)
+            per_node = None
+            if _nodes_of(in_rank.shape[1]):
+                with work.current():
+                    per_node = _tokens_of_nodes(in_rank)
         return per_rank, per_node, per_expert, in_rank, work.event(topk_idx, per_rank, per_node, per_expert, in_rank)
 
     @names_unknown_keywords
