@@ -48,11 +48,11 @@ struct epSizes {
 	uint64_t state;	 /* zeroed, and the tables after it */
 	uint64_t masked, observed, owed, chunks;
 	uint64_t rankOf, firstExpert, list, numbers, slots, ranked,
-		totals;		      /* offsets in the state */
-	uint64_t sendBuffer;	      /* bytes; 0: none */
-	uint64_t page;		      /* bytes of host memory */
-	uint64_t handle;	      /* bytes */
-	uint64_t htPage;	      /* offset in the page */
+		totals;			      /* offsets in the state */
+	uint64_t sendBuffer;		      /* bytes; 0: none */
+	uint64_t page;			      /* bytes of host memory */
+	uint64_t handle;		      /* bytes */
+	uint64_t htPage;		      /* offset in the page */
 	uint64_t htChunks, htTickets, htSeen; /* offsets in the state */
 	struct epHtPlan ht;
 };
