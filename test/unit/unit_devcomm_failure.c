@@ -183,6 +183,7 @@ struct byHand {
 	struct devComm dc;
 	struct identity ranks[5];
 	struct hostLines lines;
+	struct stalled stalled[5];
 	uint8_t lost[5];
 };
 
@@ -193,6 +194,7 @@ static void openByHand(struct byHand *b)
 	b->comm.lost = b->dc.lost = b->lost;
 	b->comm.devComms = &b->dc;
 	b->dc.lines = &b->lines;
+	b->dc.stalled = b->stalled;
 	for (int r = 0; r < 5; r++)
 		snprintf(b->ranks[r].host, sizeof(b->ranks[r].host), "h%d", r);
 	pthread_mutex_init(&b->comm.lock, NULL);

@@ -73,8 +73,8 @@ static void walkHt()
 	for (uint32_t i = 0; i < plan.nRanks * ht.units; i++)
 		follows(epHtDoneAt(ht, i / ht.units, i % ht.units), 8);
 	regionBegins(ht.readyAt);
-	for (uint32_t i = 0; i < plan.nRanks * ht.groups; i++)
-		follows(epHtReadyAt(ht, i / ht.groups, i % ht.groups), 8);
+	for (uint32_t i = 0; i < plan.nRanks * ht.batches; i++)
+		follows(epHtReadyAt(ht, i / ht.batches, i % ht.batches), 8);
 	regionBegins(ht.pulledAt);
 	for (uint32_t source = 0; source < plan.nRanks; source++)
 		follows(epHtPulledAt(ht, source), 8);
