@@ -659,9 +659,13 @@ static ncclResult_t start(const struct call *call, const struct job *job, const 
 
 static ncclResult_t check(const struct call *call, int isSender, const void *send)
 {
-	if (!call->comm || !ncclTypeSize(call->type))
+	const size_t size = ncclTypeSize(call->type);
+
+	if (!call->comm || !size)
 		return ncclFail(ncclInvalidArgument, "%s: comm is NULL, or the type is unknown",
 				call->name);
+	if (call->count > SIZE_MAX / size / (size_t)call->comm->nRanks)
+		return ncclFail(ncclInvalidArgument, "%s: count is too large", call->name);
 	if (call->count && isSender && !send)
 		return ncclFail(ncclInvalidArgument, "%s: the buffer to send is NULL", call->name);
 	return ncclSuccess;

@@ -378,6 +378,8 @@ static ncclResult_t pairCall(const char *name, void *buffer, int isSend, size_t 
 	if (peer < 0 || peer >= comm->nRanks)
 		return ncclFail(ncclInvalidArgument, "%s: peer is %d: must be 0 to %d", name, peer,
 				comm->nRanks - 1);
+	if (count > SIZE_MAX / size)
+		return ncclFail(ncclInvalidArgument, "%s: count is too large", name);
 	if (count && !buffer)
 		return ncclFail(ncclInvalidArgument, "%s: the buffer is NULL", name);
 	ncclResult_t result = ncclCaptureCheck(name, comm, stream);

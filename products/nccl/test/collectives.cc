@@ -222,6 +222,11 @@ static void refused(const Rank &r)
 	EXPECT_FAILS(ncclRecv(nullptr, 1, ncclInt32, 0, r.comm, nullptr), no,
 		     "ncclRecv: the buffer is NULL");
 	EXPECT_FAILS(ncclRecv(&out, 1, ncclInt32, 0, nullptr, nullptr), no, "ncclRecv: comm");
+	/* One more than fits wraps to few bytes. */
+	EXPECT_FAILS(ncclSend(&in, SIZE_MAX / 4 + 1, ncclInt32, 0, r.comm, nullptr), no,
+		     "ncclSend: count is too large");
+	EXPECT_FAILS(ncclAllGather(&in, &out, SIZE_MAX / 4 / r.nRanks + 1, ncclInt32, r.comm, nullptr),
+		     no, "ncclAllGather: count is too large");
 	EXPECT_FAILS(ncclReduceScatter(&in, &out, 1, ncclHalf, ncclSum, r.comm, nullptr),
 		     ncclInvalidUsage, "ncclReduceScatter: type 6");
 }
