@@ -225,8 +225,9 @@ static void refused(const Rank &r)
 	/* One more than fits wraps to few bytes. */
 	EXPECT_FAILS(ncclSend(&in, SIZE_MAX / 4 + 1, ncclInt32, 0, r.comm, nullptr), no,
 		     "ncclSend: count is too large");
-	EXPECT_FAILS(ncclAllGather(&in, &out, SIZE_MAX / 4 / r.nRanks + 1, ncclInt32, r.comm, nullptr),
-		     no, "ncclAllGather: count is too large");
+	const size_t most = SIZE_MAX / 4 / r.nRanks;
+	EXPECT_FAILS(ncclAllGather(&in, &out, most + 1, ncclInt32, r.comm, nullptr), no,
+		     "ncclAllGather: count is too large");
 	EXPECT_FAILS(ncclReduceScatter(&in, &out, 1, ncclHalf, ncclSum, r.comm, nullptr),
 		     ncclInvalidUsage, "ncclReduceScatter: type 6");
 }
