@@ -51,9 +51,7 @@
 
 #define EP_HT_TICKETS 8u      /* entries of the host's page */
 #define EP_HT_TAG 0x47494e48u /* epHtHandle.tag */
-#ifndef EP_HT_THREADS
-#define EP_HT_THREADS 512u /* of a block on a GPU */
-#endif
+#define EP_HT_THREADS 512u    /* of a block on a GPU */
 
 /* The rows of a source begin at start[source] of the received rows. Words of all ranks follow. */
 struct epHtHandle {

@@ -16,9 +16,7 @@
 /* Teams of a block. Bulk copies need few threads. */
 #if GIN_HAS_BULK
 #define EP_HT_MOVERS 2u
-#ifndef EP_HT_COPIERS
 #define EP_HT_COPIERS 2u
-#endif
 #elif GIN_ON_GPU
 #define EP_HT_MOVERS 6u
 #define EP_HT_COPIERS 6u
@@ -29,14 +27,10 @@
 
 /* With bulk copies, movers of rows that are so short that gathering their meta takes longest. */
 #define EP_HT_SHORT_ROW 8192u
-#ifndef EP_HT_SHORT_MOVERS
 #define EP_HT_SHORT_MOVERS 4u
-#endif
 
 #define EP_HT_PIECE 7168u /* most bytes of one load of a copier */
-#ifndef EP_HT_COPY_STAGES
 #define EP_HT_COPY_STAGES 5u
-#endif
 #define EP_HT_COPY_BYTES (128u + EP_HT_COPY_STAGES * EP_HT_PIECE) /* shared memory of a copier */
 
 /* A contiguous copy, in pieces: see epMove(). */

@@ -23,20 +23,14 @@
 #include "../block.cuh"
 
 /* done() is called after so many items, and again at the end. */
-#ifndef EP_HT_STEP
 #define EP_HT_STEP 8u
-#endif
 
 /*
  * Measured on two H200: groups of stores that may still read their stage, groups that done() leaves
  * in flight, the most stages of a team.
  */
-#ifndef EP_HT_READING
 #define EP_HT_READING 2
-#endif
-#ifndef EP_HT_FLYING
 #define EP_HT_FLYING 4
-#endif
 #define EP_HT_STAGES 6u
 
 /* Where a row and its meta go. */

@@ -79,9 +79,7 @@ template <class Rows> GIN_FN void epHtSumByThreads(const Rows &rows, uint32_t t,
 	rows.done(t);
 }
 
-#ifndef EP_HT_SUM_PIECE
 #define EP_HT_SUM_PIECE 2048u
-#endif
 #define EP_HT_SUM_WEIGHTS 128u /* bytes of a stage for weights of GIN_EP_MAX_TOPK experts */
 
 #if GIN_HAS_BULK
