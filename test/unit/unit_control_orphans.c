@@ -9,6 +9,8 @@
  */
 #include "control_team.h"
 
+#include <netinet/in.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 enum { MOST = TEAM_MOST };
@@ -233,6 +235,69 @@ static void portIsTaken(struct member *m)
 	}
 }
 
+/*
+ * What rank 2's attempts to connect to rank 1 end with: one of its two addresses refuses, the other
+ * one says nothing about it, then both are silent for a moment.
+ */
+static const int endings[] = {ECONNREFUSED, EADDRNOTAVAIL, ENETUNREACH, ENETUNREACH};
+static unsigned attempts;
+static uint16_t portOf1;
+
+/* Of this program instead of the C library's. */
+int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	uint16_t port = __atomic_load_n(&portOf1, __ATOMIC_RELAXED);
+
+	if (port && ((const struct sockaddr_in *)(const void *)address)->sin_port == htons(port)) {
+		unsigned i = __atomic_fetch_add(&attempts, 1, __ATOMIC_RELAXED);
+		if (i < sizeof(endings) / sizeof(endings[0])) {
+			errno = endings[i];
+			return -1;
+		}
+	}
+	return (int)syscall(SYS_connect, fd, address, bytes);
+}
+
+static void haveTwoAddresses(struct member *m)
+{
+	struct identity *own = &m->team->ranks[m->rank];
+
+	own->loopback = 0;
+	own->addresses = 2;
+	for (int i = 0; i < 2; i++)
+		own->address[i] = (struct netAddress){.family = AF_INET, .bytes = {127, 0, 0, 1}};
+	teamMeet(m);
+}
+
+/* Rank 0 dies. That an address refuses is forgotten when another one says nothing about the rank. */
+static void forgetsRefusal(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	controlRanksKnown(&m->control);
+	teamExpectWell(m);
+	if (m->rank == 1)
+		__atomic_store_n(&portOf1, m->team->ranks[1].port, __ATOMIC_RELAXED);
+	teamMeet(m);
+	if (m->rank == 0)
+		die(&m->control);
+	else
+		teamExpectFailure(m, 0, ginErrorPeer);
+	while (m->rank == 2 && __atomic_load_n(&attempts, __ATOMIC_RELAXED) < 5 &&
+	       failuresOf(m) == 1)
+		usleep(1000);
+	EXPECT(!m->rank || failuresOf(m) == 1);
+	teamMeet(m);
+}
+
+static void refusalIsForgotten(void)
+{
+	static struct team team = {.beforeOpen = haveTwoAddresses, .body = forgetsRefusal};
+
+	setenv("GIN_TIMEOUT", "60", 1);
+	teamStart(&team, 3);
+	teamJoin(&team);
+}
+
 typedef void (*body_t)(struct member *);
 
 static void run(const char *name, int nRanks, int isTopFirst, body_t body)
@@ -259,6 +324,7 @@ int main(void)
 	teamChild("a rank aborts after deaths", 40, "60", abortsAfterDeaths);
 	teamChild("a rank that is lost accuses another", 20, "60", accusesInVain);
 	teamChild("ranks leave after a death", 20, "60", leaveAfterDeath);
+	expectChild("a refusal, and an attempt that says nothing", refusalIsForgotten);
 	teamChild("another program takes the port of a dead rank", 4, "3", portIsTaken);
 	taker.hangsUp = 1;
 	teamChild("it hangs up", 4, "3", portIsTaken);
