@@ -486,19 +486,20 @@ static void failing(void)
 	rigStop();
 }
 
-/* Each aligned word of a long put arrives whole, however the put is cut. */
-static void putWhole(uint64_t bytes)
+/* Each aligned word of a long put or get arrives whole, however it is cut. */
+static void moveWhole(uint64_t op, uint64_t bytes)
 {
 	enum { SKEW = 3 };
-	const uint64_t *to = side[1].memory.cell[0];
+	struct side *target = &side[op == ginOpPut], *source = &side[op != ginOpPut];
+	const uint64_t *to = target->memory.cell[0];
 	uint64_t last = (SKEW + bytes) / 8 - 1, seen = 0, halves = 0;
 	uint64_t at = offsetof(struct sideMemory, cell);
+	int isPut = op == ginOpPut;
 
-	setenv("GIN_BOUNCE", "always", 1);
 	rigStart(seed);
-	memset((char *)&side[0].memory + at, 0xff, bytes);
-	postTo(&side[0], (uint64_t[8]){word0(ginOpPut, 0, 1, 0), inData(&side[0], at + SKEW),
-				       inData(&side[0], at), bytes});
+	memset((char *)&source->memory + at, 0xff, bytes);
+	postTo(&side[0], (uint64_t[8]){word0(op, 0, 1, 0), inData(&side[0], at + SKEW * isPut),
+				       inData(&side[0], at + SKEW * !isPut), bytes});
 	for (uint64_t turns = 0; side[0].ring.done[1] != 1; turns++) {
 		EXPECT(turns < 1000000);
 		sideTurn(&side[0]);
@@ -515,14 +516,22 @@ static void putWhole(uint64_t bytes)
 
 static void wholeWords(void)
 {
+	setenv("GIN_BOUNCE", "always", 1);
 	setenv("GIN_BOUNCE_SLOT", "64", 1);
-	putWhole(LONG - 8);
+	moveWhole(ginOpPut, LONG - 8);
 }
 
 /* A quarter of them is a part. */
 static void wholeWordsOfFour(void)
 {
-	putWhole(4 * 75001);
+	setenv("GIN_BOUNCE", "always", 1);
+	moveWhole(ginOpPut, 4 * 75001);
+}
+
+static void wholeWordsGot(void)
+{
+	setenv("GIN_BOUNCE", "always", 1);
+	moveWhole(ginOpGet, 4 * 75001);
 }
 
 /* The peer is lost while the only chunk of a put is in the air. */
@@ -631,6 +640,7 @@ int main(int argc, char **argv)
 	expectChild("GPU memory at one rank of two", oneGpu);
 	expectChild("words that arrive whole", wholeWords);
 	expectChild("words that arrive whole, of four parts", wholeWordsOfFour);
+	expectChild("words that arrive whole, by a get", wholeWordsGot);
 	expectChild("a chunk in the air of a lost peer", lostInTheAir);
 	expectChild("a write that fails", failing);
 	expectChild("a write that fails, through slots", failingBounced);
