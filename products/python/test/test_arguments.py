@@ -211,6 +211,16 @@ def test_other_calls(comm):
             host.launch(*shape, print)
     with pytest.raises(libgin.InvalidArgumentError, match="grid is 0 and block 1: give 1 or more"):
         host.launch(0, 1, print)
+    numbers = iter(("first", "second"))
+    order = []
+
+    def fails():
+        order.append(next(numbers))
+        raise ValueError(order[-1])
+
+    with pytest.raises(ValueError, match="first"):
+        host.launch(1, 2, fails)
+    assert order == ["first", "second"]
     with pytest.raises(ValueError, match="size is 0: give 1 to"):
         libgin.run_threads(0, print)
 
