@@ -4,6 +4,8 @@
  */
 #include "rig.h"
 
+#include "products/nccl/lib/internal.h"
+
 #include <dlfcn.h>
 
 #include <atomic>
@@ -490,9 +492,10 @@ static void lifetimes(const Rank &r)
 		EXPECT_FAILS(ncclGetPeerDevicePointer(dc.resourceWindow, 0, r.rank, &none),
 			     ncclInvalidArgument, "ncclGetPeerDevicePointer: the window is not");
 	refusesWindows = true;
+	want.ginConnectionType = NCCL_GIN_CONNECTION_CUSTOM_ARRAY; /* of nobody */
 	EXPECT(ncclDevCommCreate(r.comm, &want, &dc) != ncclSuccess);
 	refusesWindows = false;
-	EXPECT(allocations == before - 1);
+	EXPECT(allocations == before - 1 && !r.comm->connections);
 }
 
 static void memory(const Rank &r)

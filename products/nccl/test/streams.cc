@@ -292,6 +292,9 @@ static void waitForFailure(ncclComm_t comm)
 	EXPECT(error == ncclRemoteError);
 }
 
+static std::atomic<bool> isCalled, isReleased;
+static bool failsAlone; /* the communicator fails without the one of the collectives */
+
 /*
  * Rank 1's stream does not come. Rank 0's stream waits for it, until rank 1 ends the communicator.
  */
@@ -303,10 +306,21 @@ static void revokedRank(const ncclUniqueId &id, int rank)
 	if (rank == 1)
 		fakeGate(stream);
 	Gather gather(comm, stream, 0);
-	if (rank == 1)
-		CHECK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
-	else
+	if (rank == 0) {
+		isCalled = true;
 		fakeDrain(stream);
+		isReleased = true;
+	} else {
+		while (!isCalled)
+			usleep(1000);
+		usleep(100000); /* for rank 0's thread to find the input */
+		if (failsAlone)
+			EXPECT(ginCommAbort(comm->gin) == ginSuccess);
+		else
+			CHECK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+		while (!isReleased)
+			usleep(1000);
+	}
 	waitForFailure(comm);
 	CHECK(ncclCommDestroy(comm));
 	if (rank == 1)
@@ -318,7 +332,11 @@ static void revoked()
 	twoRanks(revokedRank);
 }
 
-static std::atomic<bool> isCalled, isReleased;
+static void failed()
+{
+	failsAlone = true;
+	twoRanks(revokedRank);
+}
 
 /*
  * Rank 1 does not make the second call. While rank 0 waits for it, rank 1 ends the communicator,
@@ -405,11 +423,12 @@ static const struct {
 	{"stuck", stuck, "1"},	       {"aborted", aborted, "600"}, {"revoked", revoked, "600"},
 	{"absent", absent, "600"},     {"broken", broken, "600"},   {"pairs", pairs, "600"},
 	{"unequal", unequal, "600"},   {"refused", refused, "600"}, {"captured", captured, "600"},
+	{"failed", failed, "600"},
 };
 
 int main(int argc, char **argv)
 {
-	int failed = 0, status;
+	int failures = 0, status;
 
 	setenv("GIN_LOG", "none", 0); /* failures are meant */
 	for (const auto &c : cases) {
@@ -423,7 +442,7 @@ int main(int argc, char **argv)
 		wait(&status);
 		printf("%s: %s\n", status ? "FAILED" : "ok", c.name);
 		fflush(stdout);
-		failed |= status != 0;
+		failures |= status != 0;
 	}
-	return failed;
+	return failures;
 }
