@@ -178,6 +178,9 @@ ginResult_t ginEpReset(ginEp_t ep)
 	EP_RANGE();
 	if (!ep)
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
+	if (!ep->haveWindow)
+		return epFail(ginErrorInvalidUsage,
+			      "ginEpHtGrow() has failed: the ep can only be destroyed");
 	epFlush(ep);
 	return epStartAnew(ep);
 }

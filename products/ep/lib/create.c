@@ -178,6 +178,7 @@ static ginResult_t releaseSlab(ginEp_t ep)
 	if (!slab || __atomic_sub_fetch(&slab->users, 1, __ATOMIC_ACQ_REL))
 		return ginSuccess;
 	result = ginMemFree(ep->comm, slab->at);
+	ep->slab = NULL;
 	free(slab);
 	return result;
 }
@@ -255,6 +256,7 @@ static ginResult_t fillPointers(ginEp_t ep, const struct epSizes *sizes)
 	plan->pageObserved = (uint32_t *)(plan->page + 1);
 	plan->pageMasked = plan->pageObserved + plan->nRanks;
 	ep->ht.page = (uint32_t *)((char *)ep->page + sizes->htPage);
+	ep->ticket = EP_FIRST_TICKET;
 	for (uint32_t v = 0; v < EP_VARIANT_COUNT; v++)
 		if (epScratchBytes(v, plan) > plan->scratchBytes)
 			plan->scratchBytes = (uint32_t)epScratchBytes(v, plan);
@@ -436,7 +438,6 @@ static ginResult_t replaceSlab(ginEp_t ep, uint64_t bytes)
 		return epFailGin(result, "ginWindowDeregister");
 	if ((result = releaseSlab(ep)))
 		return epFailGin(result, "ginMemFree");
-	ep->slab = NULL;
 	hello.result = (int32_t)makeSlab(ep, bytes);
 	if ((result = agree(ep, &hello, &networked)))
 		return result;

@@ -24,6 +24,9 @@ struct epSlab {
 	uint32_t users; /* eps; the last one frees the memory */
 };
 
+/* Tickets begin shortly before they wrap around, so that tests cross that point. */
+#define EP_FIRST_TICKET (0u - 6)
+
 struct ginEp {
 	ginComm_t comm;
 	ginEpConfig_t config;
@@ -66,6 +69,12 @@ void epLayout(const ginEpConfig_t *config, const uint32_t *first, uint32_t nRank
 
 /* layout.c: the pool of an ep of GIN_EP_HT, for ht->rows rows. Returns the bytes of the slab. */
 uint64_t epHtPoolLayout(struct epHtPlan *ht);
+
+/*
+ * layout.c: thread blocks of a dispatch or combine that asks for `asked`. 0: for as many as the
+ * configuration says, else for `usual`.
+ */
+uint32_t epHtBlocks(const ginEpConfig_t *config, uint32_t asked, uint32_t usual, uint32_t most);
 
 /* layout.c: `first` becomes [nRanks + 1]: the caller's, or as evenly as possible. */
 void epFirstExperts(const ginEpConfig_t *config, uint32_t nRanks, uint32_t *first);

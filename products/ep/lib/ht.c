@@ -10,6 +10,9 @@
 #define BLOCKS 20u
 #define HOST_BLOCKS 2u
 
+/* The bit that each ticket has: none is 0, and the places of eight in a row differ at the wrap. */
+#define TICKET (1u << 31)
+
 static ginResult_t launch(ginEp_t ep, uint32_t variant, uint32_t grid, size_t shared,
 			  struct epHtCall *call, void *stream)
 {
@@ -35,14 +38,9 @@ static uint32_t variantOf(ginEp_t ep, uint32_t direct, uint32_t rail)
 static ginResult_t move(ginEp_t ep, uint32_t variant, uint32_t sms, struct epHtCall *call,
 			void *stream)
 {
-	uint32_t most = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : sms;
+	uint32_t most = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : ~0u;
 
-	if (!sms)
-		sms = ep->config.htSms ? ep->config.htSms : ep->gpu ? BLOCKS : HOST_BLOCKS;
-	if (ep->config.maxSms && sms > ep->config.maxSms)
-		sms = ep->config.maxSms;
-	if (ep->gpu && sms > most)
-		sms = most;
+	sms = epHtBlocks(&ep->config, sms, ep->gpu ? BLOCKS : HOST_BLOCKS, most);
 	return launch(ep, variant, sms, ep->gpu ? epGpuShared(ep->gpu) : 0, call, stream);
 }
 
@@ -98,8 +96,8 @@ ginResult_t ginEpHtNotify(ginEp_t ep, const ginEpHtNotifyArgs_t *args, void *str
 		return result;
 	most = ep->gpu ? 32 : HOST_BLOCKS;
 	blocks = call.tokens / 512 + 1;
-	if (ticket && !++ep->ticket)
-		ep->ticket++; /* 0 is none */
+	if (ticket)
+		ep->ticket = (ep->ticket + 1) | TICKET;
 	call.ticket = ticket ? ep->ticket : 0;
 	result = launch(ep, variantOf(ep, epVariantHtNotify, epVariantHtRailNotify),
 			blocks < most ? blocks : most,
@@ -150,7 +148,7 @@ ginResult_t ginEpHtCounts(ginEp_t ep, uint32_t ticket, uint64_t timeout, ginEpHt
 			      "ep or counts is NULL, ep is not of GIN_EP_HT, or counts->size is "
 			      "not set");
 	const uint32_t *entry = ep->ht.page + (size_t)(ticket % EP_HT_TICKETS) * ep->ht.pageWords;
-	if (!ticket || ep->ticket - ticket >= EP_HT_TICKETS)
+	if (!(ticket & TICKET) || ((ep->ticket - ticket) & ~TICKET) >= EP_HT_TICKETS)
 		return epFail(ginErrorInvalidUsage, "the counts of ticket %u are not kept", ticket);
 	if ((result = awaitTicket(ep, entry, ticket, timeout)))
 		return result;

@@ -121,6 +121,15 @@ uint64_t epHtPoolLayout(struct epHtPlan *ht)
 	return end;
 }
 
+uint32_t epHtBlocks(const ginEpConfig_t *config, uint32_t asked, uint32_t usual, uint32_t most)
+{
+	uint32_t blocks = asked ? asked : config->htSms ? config->htSms : usual;
+
+	if (config->maxSms && config->maxSms < most)
+		most = config->maxSms;
+	return blocks < most ? blocks : most;
+}
+
 /* Messages and rings between domains, and their staging. */
 static void railLayout(const struct epPlan *plan, uint64_t *end, struct epHtPlan *ht)
 {

@@ -5,10 +5,23 @@
  *	ht_faults --threads N	ranks stay away from a call, handles differ
  *	ht_faults --kill N	processes; rank 1 is killed, the others go on by ginEpShrink()
  */
+#include <dlfcn.h>
 #include <signal.h>
 
 #include "faults.h"
 #include "ht.h"
+
+static thread_local bool refusesWindows;
+
+/* libgin-ep calls this one. */
+extern "C" __attribute__((visibility("default"))) ginResult_t
+ginWindowRegister(ginComm_t comm, void *memory, size_t bytes, int flags, ginWindow_t *window)
+{
+	static const auto own = reinterpret_cast<decltype(ginWindowRegister) *>(
+		dlsym(RTLD_NEXT, "ginWindowRegister"));
+
+	return own(comm, refusesWindows ? nullptr : memory, bytes, flags, window);
+}
 
 static HtRound roundFor(Rank &r, uint64_t seed)
 {
@@ -32,7 +45,8 @@ template <class Call> static void timed(Rank &r, ginEp_t ep, Call call)
 	noteRound(begin);
 }
 
-static void layer(Rank &r, ginEp_t ep, const HtRound &round)
+/* Returns its ticket. */
+static uint32_t layer(Rank &r, ginEp_t ep, const HtRound &round)
 {
 	HtNotified handle(r, ep, round);
 	HtDispatched rows(handle, round, 2, true);
@@ -46,6 +60,7 @@ static void layer(Rank &r, ginEp_t ep, const HtRound &round)
 	rows.check();
 	timed(r, ep, [&] { return back.run(ep); });
 	back.check();
+	return handle.ticket;
 }
 
 /* A layer by an ep that does not give up soon, for patience(). */
@@ -101,7 +116,7 @@ static void absent(Rank &r, int which)
 {
 	const HtRound round = roundFor(r, 31 + which);
 	ginEp_t ep = epFor(r, round, r.rank == 1 ? 60000 : patience());
-	layer(r, ep, round);
+	const uint32_t next = layer(r, ep, round) + 1;
 	{
 		Layer of(r, ep, round);
 		for (int i = 0; i < which; i++)
@@ -118,7 +133,6 @@ static void absent(Rank &r, int which)
 				 result);
 			if (which == 0) {
 				ginEpHtCounts_t counts = GIN_EP_HT_COUNTS_INIT;
-				const uint32_t next = of.handle.ticket ? of.handle.ticket : 2;
 				EP_FAILS(ginEpHtCounts(ep, next, 0, &counts), result);
 			}
 		}
@@ -306,11 +320,31 @@ static void refused(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/* A pool that rank 0 cannot register: no rank has one any more. */
+static void cannotGrow(Rank &r)
+{
+	const HtRound round = roundFor(r, 81);
+	ginEp_t ep = epFor(r, round, 60000);
+	ginEpInfo_t info = GIN_EP_INFO_INIT;
+	{
+		Layer of(r, ep, round);
+		EP_CHECK(ginEpQuery(ep, &info));
+		refusesWindows = r.rank == 0;
+		const ginResult_t result = ginEpHtGrow(ep, info.htRecvTokens + 1);
+		refusesWindows = false;
+		EXPECT(result != ginSuccess);
+		EP_FAILS(of.call(0), result);
+		fails(ginEpReset(ep), ginErrorInvalidUsage, "can only be destroyed");
+	}
+	EP_CHECK(ginEpDestroy(ep));
+}
+
 static int run(const ginConfig_t *config)
 {
 	Rank r;
 	rankOpen(r, config);
 	refused(r);
+	cannotGrow(r);
 	if (r.nRanks > 1) {
 		measureLayer(r);
 		for (int which = 0; which < 3; which++)

@@ -276,6 +276,23 @@ static void expectSendBuffer(uint32_t localExperts)
 	EXPECT_EQUAL(sizes.sendBuffer, rows * plan.maxTokens * plan.hidden * 2);
 }
 
+/* The call's wish goes before the configuration's; both limits hold. */
+static void blocks()
+{
+	static const struct {
+		uint32_t htSms, maxSms, asked, most, expected;
+	} rows[] = {{0, 0, 0, ~0u, 20}, {30, 0, 0, ~0u, 30}, {30, 0, 40, ~0u, 40},
+		    {0, 7, 0, ~0u, 7},	{30, 7, 8, ~0u, 7},  {30, 50, 0, 29, 29},
+		    {0, 21, 0, 66, 20}};
+
+	for (const auto &row : rows) {
+		ginEpConfig_t config = GIN_EP_CONFIG_INIT;
+		config.htSms = row.htSms;
+		config.maxSms = row.maxSms;
+		EXPECT_EQUAL(epHtBlocks(&config, row.asked, 20, row.most), row.expected);
+	}
+}
+
 int main()
 {
 	static const uint32_t first[] = {0, 2, 8, 8};
@@ -296,5 +313,6 @@ int main()
 	walkAllHt();
 	layoutOfManyRanks();
 	shares();
+	blocks();
 	return 0;
 }
