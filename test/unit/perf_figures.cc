@@ -232,6 +232,16 @@ static void expectShuffled(const Statistics &us, double unit)
 	EXPECT_FIGURE(us.most, 1000 * unit);
 }
 
+// Of few values: the next larger one.
+static void testPercentiles()
+{
+	const std::vector<double> values = {1, 2, 3, 4, 5, 6, 7};
+	EXPECT_FIGURE(percentile(values, 500), 4);
+	EXPECT_FIGURE(percentile(values, 900), 7);
+	EXPECT_FIGURE(percentile(values, 0), 1);
+	EXPECT_FIGURE(percentile({5}, 999), 5);
+}
+
 // Two ranks: half of each round trip. A rank alone makes no round trip.
 static void testRoundTrips()
 {
@@ -356,6 +366,7 @@ static void testMangled()
 
 int main()
 {
+	testPercentiles();
 	testRoundTrips();
 	testCalls();
 	testLaunches();

@@ -7,6 +7,7 @@
  * error to write to.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -158,15 +159,24 @@ static void pipeWithoutReader(void)
 
 static char line[512], folder[] = "/tmp/unit_log-XXXXXX";
 
-/* "2026-01-31T09:05:00.123456Z HOST:PID:TID rank 3 gin ERROR a line" */
-static void expectParts(const char *host, int pid)
+static long long microseconds(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_REALTIME, &at);
+	return at.tv_sec * 1000000ll + at.tv_nsec / 1000;
+}
+
+/* "2026-01-31T09:05:00.123456Z HOST:PID:TID rank 3 gin ERROR a line", written after `since` */
+static void expectParts(const char *host, int pid, long long since)
 {
 	char words[128];
 	struct tm utc = {0};
 	const char *rest = strptime(line, "%Y-%m-%dT%H:%M:%S.", &utc);
 
 	EXPECT(rest && strspn(rest, "0123456789") == 6 && rest[6] == 'Z');
-	EXPECT(llabs((long long)(timegm(&utc) - time(NULL))) < 600);
+	long long at = timegm(&utc) * 1000000ll + strtol(rest, NULL, 10);
+	EXPECT(at >= since && at <= microseconds());
 	snprintf(words, sizeof(words), "Z %s:%d:%d rank 3 gin ERROR a line\n", host, pid, pid);
 	EXPECT_HAS(line, words);
 }
@@ -178,13 +188,14 @@ static void expectFile(int rank)
 
 	logRank(rank);
 	logRank(9); /* another communicator of the process */
+	long long since = microseconds();
 	logWrite(logError, "a line");
 	gethostname(host, sizeof(host) - 1);
 	snprintf(path, sizeof(path), "%s/%s.%d.%d.%%.%%x", folder, host, rank, (int)getpid());
 	int fd = open(path, O_RDONLY);
 	memset(line, 0, sizeof(line));
 	EXPECT(fd >= 0 && read(fd, line, sizeof(line) - 1) > 0);
-	expectParts(host, (int)getpid());
+	expectParts(host, (int)getpid(), since);
 	close(fd);
 	unlink(path);
 }
@@ -230,11 +241,28 @@ static void noSuchFile(void)
 	EXPECT_HAS(line, "gin ERROR a line");
 }
 
+/* A path that does not fit is none, whether letters or what they mean is too long. */
+static void longPaths(void)
+{
+	char pattern[PATH_MAX + 1], path[PATH_MAX];
+
+	memset(pattern, 'a', PATH_MAX);
+	pattern[PATH_MAX] = '\0';
+	EXPECT_EQUAL(logPath(path, pattern, 0), 0);
+	pattern[PATH_MAX - 1] = '\0';
+	EXPECT_EQUAL(logPath(path, pattern, 0), 1);
+	EXPECT_TEXT(path, pattern);
+	memcpy(pattern + PATH_MAX - 3, "%r", 3);
+	EXPECT_EQUAL(logPath(path, pattern, 12), 1);
+	EXPECT_EQUAL(logPath(path, pattern, 123), 0);
+}
+
 /* The line has the caller's errno, whatever libgin has called meanwhile. */
 static void meaningOfErrno(void)
 {
 	int file = redirect(O_WRONLY);
 
+	setenv("TZ", ":/no file", 1); /* for the time in the head */
 	errno = EDOM;
 	logWrite(logError, "%m");
 	EXPECT(pread(file, line, sizeof(line) - 1, 0) > 0);
@@ -268,5 +296,6 @@ int main(void)
 	expectChild("a failure's rank", rankOnce);
 	expectChild("a file for each rank", toItsFile);
 	expectChild("a file that cannot be opened", noSuchFile);
+	expectChild("paths that are too long", longPaths);
 	return expectFailures != 0;
 }

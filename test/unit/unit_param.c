@@ -122,6 +122,9 @@ static void valuesOfEach(void)
 	EXPECT_TEXT(paramText(paramSecret), "open sesame");
 	EXPECT_TEXT(paramText(paramSocketIfname), "eth7");
 	EXPECT_EQUAL(paramNumber(paramTimeout), 1000000000);
+	ginParamInfo_t secret = GIN_PARAM_INFO_INIT;
+	EXPECT_SUCCESS(ginParamQuery(paramSecret, &secret));
+	EXPECT_TEXT(secret.value, "(set)");
 }
 
 /* The choice that is tried, by its variable and its index. */

@@ -548,13 +548,15 @@ static void growth(void)
 static void badCalls(void)
 {
 	ginDevCommRequirements_t want = requirements();
-	ginPlanInfo_t info = GIN_PLAN_INFO_INIT, none = {.size = 1};
+	ginPlanInfo_t info = GIN_PLAN_INFO_INIT, most = info, none = {.size = 1};
 
 	EXPECT_FAILS(ginPlanQuery(-1, 8, &want, &info), ginErrorInvalidArgument, "index is -1");
 	EXPECT_FAILS(ginPlanQuery(5, 8, &want, &info), ginErrorInvalidArgument, "must be 0 to 4");
 	EXPECT_FAILS(ginPlanQuery(0, 0, &want, &info), ginErrorInvalidArgument,
 		     "nRanks is 0: must be 1 to 1048576");
-	EXPECT_FAILS(ginPlanQuery(0, 1 << 21, &want, &info), ginErrorInvalidArgument, "nRanks is");
+	EXPECT_FAILS(ginPlanQuery(0, (1 << 20) + 1, &want, &info), ginErrorInvalidArgument,
+		     "nRanks is");
+	EXPECT_SUCCESS(ginPlanQuery(0, 1 << 20, &want, &most));
 	EXPECT_FAILS(ginPlanQuery(0, 8, NULL, &info), ginErrorInvalidArgument,
 		     "GIN_DEV_COMM_REQUIREMENTS_INIT");
 	EXPECT_FAILS(ginPlanQuery(0, 8, &want, NULL), ginErrorInvalidArgument,

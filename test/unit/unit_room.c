@@ -3,6 +3,7 @@
  * unit_room.c - what a container has left of its limit, read from folders made here; in a control
  * group, if this process may make one, requests for more are refused
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +12,18 @@
 #include "lib/gpu/room.h"
 
 #define MIB (1ull << 20)
+
+static const char *memoryInfo; /* what /proc/meminfo has; NULL: the system's */
+
+/* Of this program instead of the C library's. */
+FILE *fopen(const char *path, const char *mode)
+{
+	if (memoryInfo && !strcmp(path, "/proc/meminfo"))
+		return fmemopen((void *)(uintptr_t)memoryInfo, strlen(memoryInfo), "r");
+	FILE *(*own)(const char *, const char *) =
+		(FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+	return own(path, mode);
+}
 
 static char root[] = "/tmp/unit_room-XXXXXX";
 
@@ -147,6 +160,17 @@ static void deviceCommunicator(void)
 	EXPECT_SUCCESS(ginCommDestroy(comm));
 }
 
+/* What the page cache can give back counts, and free swap, in KiB. */
+static void ofHost(void)
+{
+	const char *what = "";
+
+	memoryInfo =
+		"MemTotal: 7 kB\nMemAvailable:    1000 kB\nSwapTotal: 99 kB\nSwapFree: 24 kB\n";
+	EXPECT_EQUAL(roomLeft(UINT64_MAX, &what), MIB);
+	EXPECT_TEXT(what, "this host");
+}
+
 /* Memory that is in use is not offered again. */
 static void ownGroup(void)
 {
@@ -206,6 +230,7 @@ int main(void)
 	expectChild("version 1", version1);
 	expectChild("version 2", version2);
 	expectChild("answers that need not be exact", wanted);
+	expectChild("a host", ofHost);
 	expectChild("a control group of its own", inOwnGroup);
 	snprintf(remove, sizeof(remove), "rm -r %s", root);
 	EXPECT(!system(remove));
