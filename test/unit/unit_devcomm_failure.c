@@ -300,6 +300,12 @@ int main(void)
 	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
 	expectChild("the ranks for which kernels wait", ranksOfWaits);
 	expectChild("warnings of waits that are alike", warnings);
+#ifdef __SANITIZE_ADDRESS__
+	printf("left out: calls on streams after a queue has failed: AddressSanitizer's dlopen() "
+	       "does not search the run path, where libgin-stream.so is\n");
+	(void)streamAfterQueue;
+#else
 	expectChild("calls on streams after a queue has failed", streamAfterQueue);
+#endif
 	return expectFailures != 0;
 }
