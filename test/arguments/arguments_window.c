@@ -27,7 +27,7 @@ static const struct bad bads[] = {
 	{"flags is 0x80000000", PAGE, INT_MIN, 0, 0},
 	{"ptr is NULL with 4096 bytes", PAGE, 0, 1, 0},
 	{"more than the one allocation of 4096 bytes", PAGE + 1, 0, 0, 0},
-	{"wraps around", SIZE_MAX, 0, 0, 0},
+	{"wraps around", SIZE_MAX - PAGE, 0, 0, 0},
 };
 
 #define BADS (sizeof(bads) / sizeof(bads[0]))
@@ -125,6 +125,12 @@ static int badPointers(const ginConfig_t *config)
 	EXPECT(at == POISON);
 	EXPECT_SUCCESS(ginWindowPointer(comm, window, &at));
 	EXPECT(at == page);
+	EXPECT_SUCCESS(ginWindowRegister(comm, page, rankOf(comm) == WRONG ? 0 : PAGE, 0, &none));
+	for (int r = 0; r < 3; r++) {
+		EXPECT_SUCCESS(ginPeerPointer(comm, none, r, &at));
+		EXPECT((at == NULL) == (r == WRONG)); /* its part is empty */
+	}
+	EXPECT_SUCCESS(ginWindowDeregister(comm, none));
 	expectPages(comm, window);
 	EXPECT_SUCCESS(ginWindowDeregister(comm, window));
 	EXPECT_SUCCESS(ginMemFree(comm, page));

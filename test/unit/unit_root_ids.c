@@ -204,6 +204,38 @@ static void forkMeanwhile(void)
 	EXPECT(waitpid(child, &status, 0) == child);
 }
 
+/* An id has the addresses that fit, also where the next one lacks a single byte. */
+static void endsOfIds(void)
+{
+	const size_t room = ROOT_ID_BYTES - offsetof(struct rootContact, address);
+	int edges = 0;
+
+	for (unsigned v4 = 0; v4 <= ROOT_ADDRESSES; v4++) {
+		struct rootContact in = {.addresses = ROOT_ADDRESSES}, out;
+		uint8_t id[ROOT_ID_BYTES + 1] = {0};
+		unsigned fit = 0;
+		size_t used = 0;
+		for (unsigned i = 0; i < ROOT_ADDRESSES; i++) {
+			in.address[i].family = i < v4 ? AF_INET : AF_INET6;
+			memset(in.address[i].bytes, (int)i + 1, i < v4 ? 4 : 16);
+			used += i < v4 ? 5 : 17;
+			fit += used <= room;
+			edges += used == room + 1;
+		}
+		id[ROOT_ID_BYTES] = 0x5a;
+		rootToId(&in, id);
+		EXPECT_EQUAL(id[ROOT_ID_BYTES], 0x5a);
+		rootFromId(id, &out);
+		EXPECT_EQUAL(out.addresses, fit);
+		EXPECT(!memcmp(out.address, in.address, fit * sizeof(in.address[0])));
+		id[offsetof(struct rootContact, addresses)] = ROOT_ADDRESSES;
+		id[ROOT_ID_BYTES - 16] = 16; /* it begins an address, or is within the last one */
+		rootFromId(id, &out);
+		EXPECT(fit == ROOT_ADDRESSES || out.addresses <= fit);
+	}
+	EXPECT(edges > 0);
+}
+
 int main(void)
 {
 	prepareTests();
@@ -217,6 +249,7 @@ int main(void)
 #else
 	expectChild("an id of a child process", idOfAChild);
 #endif
+	expectChild("ends of ids", endsOfIds);
 	expectChild("an id used twice", idUsedTwice);
 	expectChild("a fork meanwhile", forkMeanwhile);
 	return expectFailures != 0;
