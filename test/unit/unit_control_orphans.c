@@ -269,7 +269,7 @@ static void haveTwoAddresses(struct member *m)
 	teamMeet(m);
 }
 
-/* Rank 0 dies. That an address refuses is forgotten when another one says nothing of the rank. */
+/* Rank 0 dies. A refusal is forgotten when another address says nothing about the rank. */
 static void forgetsRefusal(struct member *m)
 {
 	EXPECT_SUCCESS(m->opened);
