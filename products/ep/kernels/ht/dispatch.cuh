@@ -236,8 +236,8 @@ protected:
 	}
 
 	/*
-	 * Mover `n` of the block: every all-th unit of this rank's tokens. All movers go through
-	 * the tokens side by side, and receivers behind them.
+	 * Mover `n` of the block: every all-th unit of this rank's tokens. So units are complete in
+	 * about ascending order, in which receivers wait for them.
 	 */
 	GIN_FN void move(uint32_t n) const
 	{

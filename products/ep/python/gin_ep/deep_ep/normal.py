@@ -230,8 +230,8 @@ class Normal:
     def _work(self, previous_event, is_async, on_comm_stream, is_local=False):
         """A call on the communication stream, after previous_event, or after the current stream if there is none.
 
-        A call that neither waits for an event nor makes one runs on the current stream: the result is the same, and
-        the CPU spends no time on events. Calls run one after the other, on whatever streams, unless they are local.
+        A call that neither waits for an event nor makes one runs on the current stream, so that the CPU spends no
+        time on events. Calls run one after the other, on whatever streams, unless they are local.
         """
         require(not on_comm_stream or (previous_event is not None and is_async),
                 "allocate_on_comm_stream needs previous_event and async_finish")  # fmt: skip
