@@ -67,18 +67,21 @@ static struct toldWait *findTold(struct devComm *dc, const struct ginWaitRecord 
 	return oldest;
 }
 
-/* An entry of another wait, or of one that has ended since, for example in the last iteration. */
-static int isNew(const struct toldWait *w, const struct ginWaitRecord *r, uint64_t now)
+/*
+ * An entry of another wait, or of one that began after the warning: a wait with the numbers of an
+ * earlier one, for example of the last iteration. Kernels answer after dc->asked.
+ */
+static int isNew(const struct devComm *dc, const struct toldWait *w, const struct ginWaitRecord *r)
 {
-	return !isSameWait(&w->record, r) || now - w->told > 2 * askEvery() + 4 * SECOND ||
-	       (w->warned && waitedFor(r) + 2 * SECOND < now - w->warned);
+	return !isSameWait(&w->record, r) ||
+	       (w->warned && w->warned + waitedFor(r) + 2 * SECOND < dc->asked);
 }
 
 static void noteTold(struct devComm *dc, const struct ginWaitRecord *r, uint64_t now)
 {
 	struct toldWait *w = findTold(dc, r);
 
-	if (isNew(w, r, now))
+	if (isNew(dc, w, r))
 		w->warned = 0;
 	w->record = *r;
 	w->waited = waitedFor(r);

@@ -13,7 +13,7 @@
 #include "expect.h"
 #include "ranks.h"
 
-enum { RANKS = 3, STEPS = 2, BYTES = 24 };
+enum { RANKS = 3, STEPS = 2, BYTES = 24, OTHERS = 4 };
 
 // What rank 0 has read, for all ranks: a file, because the ranks are processes.
 static int *pidOf, *seen; // shared
@@ -291,19 +291,32 @@ static int destroyUnread(const ginConfig_t *)
 	return 0;
 }
 
-// Answers a number of times as a communicator of this process.
+// The socket of a number that a communicator of this process would have.
+struct Address {
+	struct sockaddr_un at = {};
+	socklen_t bytes;
+
+	explicit Address(int number)
+	{
+		const std::string name =
+			"gin." + std::to_string(getpid()) + "." + std::to_string(number);
+		at.sun_family = AF_UNIX;
+		memcpy(at.sun_path + 1, name.c_str(), name.size());
+		bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+	}
+	const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&at); }
+};
+
+// Answers a number of times as a communicator of this process, after OTHERS that get no answer.
 static void answerAs(int number, const char *text, int times)
 {
-	const std::string name = "gin." + std::to_string(getpid()) + "." + std::to_string(number);
-	struct sockaddr_un own = {};
+	const Address own(number);
 	const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-	own.sun_family = AF_UNIX;
-	memcpy(own.sun_path + 1, name.c_str(), name.size());
-	EXPECT(!bind(fd, reinterpret_cast<sockaddr *>(&own),
-		     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) &&
-	       !listen(fd, 4));
+	EXPECT(!bind(fd, own.get(), own.bytes) && !listen(fd, OTHERS + 4));
 	std::thread([=] {
+		for (int i = 0; i < OTHERS; i++) /* stays open */
+			EXPECT(accept(fd, nullptr, nullptr) >= 0);
 		for (int i = 0; i < times; i++) {
 			const int asker = accept(fd, nullptr, nullptr);
 			EXPECT(write(asker, text, strlen(text)) ==
@@ -314,8 +327,26 @@ static void answerAs(int number, const char *text, int times)
 	}).detach();
 }
 
+// Connections of others to the sockets of two numbers in turn.
+static void connectOthers(int a, int b)
+{
+	for (int i = 0; i < 2 * OTHERS; i++) {
+		const Address to(i % 2 ? a : b);
+		EXPECT(!connect(socket(AF_UNIX, SOCK_STREAM, 0), to.get(), to.bytes));
+	}
+}
+
+static int countOf(const std::string &text, const char *words)
+{
+	int count = 0;
+
+	for (size_t at = 0; (at = text.find(words, at)) != std::string::npos; at++)
+		count++;
+	return count;
+}
+
 // Two ranks wait for ranks that are not there; one has waits of different age, and a route that
-// counts no bytes.
+// counts no bytes. Each prints once.
 static void madeUp()
 {
 	answerAs(901,
@@ -325,6 +356,7 @@ static void madeUp()
 		 "wait 3 9 one\nwait 3 2 another\n",
 		 2);
 	answerAs(902, "libgin 1 00000000000000ab 1 4 1 h\nrank 3 has failed\nwait 2 5 one\n", 2);
+	connectOthers(901, 902);
 	const std::string graph = gin_info(getpid()), metrics = gin_info(getpid(), "--prometheus");
 	for (const char *words :
 	     {"    waits for 9 s: one\n", "  rank 3 has failed\n", "2 ranks of 4 have answered",
@@ -339,6 +371,8 @@ static void madeUp()
 	      "gin_lost_ranks{comm=\"00000000000000ab\",rank=\"1\"} 1\n"})
 		EXPECT_HAS(metrics.c_str(), words);
 	EXPECT(metrics.find("gin_put_bytes_total{") == std::string::npos);
+	EXPECT_EQUAL(countOf(graph, "rank 0 of 4, process "), 1);
+	EXPECT_EQUAL(countOf(metrics, "gin_waits{"), 2);
 }
 
 int main()

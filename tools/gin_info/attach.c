@@ -47,22 +47,33 @@ static int connectTo(const char *name, int pid)
 	return -1;
 }
 
-static int addAttached(struct attachedAll *all, int fd, int pid)
+static int addAttached(struct attachedAll *all, int fd, int pid, unsigned number)
 {
 	struct attached *more = realloc(all->of, ((size_t)all->count + 1) * sizeof(*more));
 
 	if (!more)
 		return close(fd);
 	all->of = more;
-	more[all->count++] = (struct attached){.fd = fd, .pid = pid, .rank = -1};
+	more[all->count++] = (struct attached){.fd = fd, .pid = pid, .number = number, .rank = -1};
 	return 0;
 }
 
-/* Connects to all processes that listen: /proc/net/unix lists an abstract name after an @. */
+static int isKnown(const struct attachedAll *all, int pid, unsigned number)
+{
+	for (unsigned i = 0; i < all->count; i++)
+		if (all->of[i].pid == pid && all->of[i].number == number)
+			return 1;
+	return 0;
+}
+
+/*
+ * Connects to all processes that listen: /proc/net/unix lists an abstract name after an @. A
+ * connection, for example of another gin_info, has the name of its socket, too.
+ */
 static void findAll(struct attachedAll *all)
 {
 	FILE *list = fopen("/proc/net/unix", "r");
-	char line[512], seen[128] = "";
+	char line[512];
 
 	while (list && fgets(line, sizeof(line), list)) {
 		char *name = strstr(line, " @gin.");
@@ -71,13 +82,9 @@ static void findAll(struct attachedAll *all)
 		line[strcspn(line, "\n")] = '\0';
 		if (!name || sscanf(name, " @gin.%d.%u", &pid, &number) != 2)
 			continue;
-		name += 2;
-		if (!strcmp(seen, name)) /* a connection has the name of its socket, too */
-			continue;
-		snprintf(seen, sizeof(seen), "%.127s", name);
-		fd = connectTo(name, pid);
+		fd = isKnown(all, pid, number) ? -1 : connectTo(name + 2, pid);
 		if (fd >= 0)
-			addAttached(all, fd, pid);
+			addAttached(all, fd, pid, number);
 	}
 	if (list)
 		fclose(list);

@@ -8,7 +8,8 @@
 /* A communicator in a process: a rank. */
 struct attached {
 	int fd, pid;
-	char *text; /* what has arrived; NUL-terminated */
+	unsigned number; /* of its socket in the process */
+	char *text;	 /* what has arrived; NUL-terminated */
 	size_t bytes;
 	unsigned long long name; /* of the communicator */
 	int rank, nRanks;	 /* -1: no answer */
