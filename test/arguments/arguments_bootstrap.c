@@ -180,14 +180,17 @@ static unsigned heldBy(unsigned wanted, int v6, int all)
 	struct rootContact contact = {
 		.magic = ROOT_MAGIC, .port = 7, .addresses = (uint16_t)wanted};
 	struct rootContact back;
-	uint8_t id[ROOT_ID_BYTES];
+	uint8_t id[ROOT_ID_BYTES + 32], poison[32];
 
 	for (unsigned i = 0; i < wanted; i++) {
 		int is6 = v6 && (all || !i);
 		contact.address[i].family = is6 ? AF_INET6 : AF_INET;
 		memset(contact.address[i].bytes, (int)i + 1, is6 ? 16 : 4);
 	}
+	memset(id, 0xa5, sizeof(id));
+	memset(poison, 0xa5, sizeof(poison));
 	rootToId(&contact, id);
+	EXPECT(!memcmp(id + ROOT_ID_BYTES, poison, sizeof(poison)));
 	rootFromId(id, &back);
 	EXPECT_EQUAL(back.port, 7);
 	EXPECT(!memcmp(back.address, contact.address, back.addresses * sizeof(back.address[0])));

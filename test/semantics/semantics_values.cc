@@ -168,6 +168,19 @@ struct AwaitValue {
 	}
 };
 
+/* A value of 4 bytes rolls over at 2^32: one of 0xfffffff5 has not reached 3. */
+struct AwaitNarrow {
+	ginDevComm dc;
+	ginWindow_t window;
+	uint64_t *results;
+
+	GIN_FN void operator()() const
+	{
+		results[ginThreadIndex()] =
+			Gin(dc, 0).waitValue<uint32_t>(window, 0, 3, GinCta{}, ginTimeout(1000000));
+	}
+};
+
 struct SendValue {
 	ginDevComm dc;
 	ginWindow_t window;
@@ -182,7 +195,7 @@ static void rule7_valueTimeout(Rank &r)
 	Results results(r, block);
 	ginErrorRecord_t record;
 
-	window.write({0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0});
+	window.write({0xf5, 0xff, 0xff, 0xff, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0});
 	Device device(r, 1, 1);
 	launch(r, 1, block, AwaitValue{device.dc, window.window, 3000000, results.words});
 	EXPECT(results.all(ginErrorTimeout));
@@ -195,6 +208,8 @@ static void rule7_valueTimeout(Rank &r)
 	launch(r, 1, 1, SendValue{device.dc, window.window});
 	launch(r, 1, block, AwaitValue{device.dc, window.window, 0, results.words});
 	EXPECT(results.all(ginSuccess));
+	launch(r, 1, block, AwaitNarrow{device.dc, window.window, results.words});
+	EXPECT(results.all(ginErrorTimeout));
 	meet(r);
 }
 

@@ -162,13 +162,13 @@ static void rule4_signalsAlone(Rank &r)
 /* Shadows: expected and seen values. */
 struct Shadows {
 	ginDevComm dc;
-	uint64_t *results; /* per thread: result, before, delta */
+	uint64_t *results; /* per thread: results, values of the shadow */
 
 	GIN_FN void operator()() const
 	{
 		Gin gin(dc, 0);
 		GinCta all;
-		uint64_t *mine = results + ginThreadIndex() * 6;
+		uint64_t *mine = results + ginThreadIndex() * 7;
 		uint64_t before = 0, delta = 0;
 		int self = static_cast<int>(dc.rank);
 
@@ -184,6 +184,11 @@ struct Shadows {
 		mine[4] =
 			gin.waitSignalFollowShadow(0, 1, &before, &delta, all, ginTimeout(1000000));
 		mine[5] = *gin.signalShadow(0);
+		all.sync();
+		if (ginThreadIndex() == 0)
+			gin.resetSignal(0);
+		all.sync();
+		mine[6] = *gin.signalShadow(0);
 	}
 };
 
@@ -191,14 +196,14 @@ static void shadowsFollow(Rank &r)
 {
 	uint32_t block = blockFor<GinCta>(r);
 	Device device(r, 1, 1);
-	Results results(r, block * 6);
+	Results results(r, block * 7);
 
 	launch(r, 1, block, Shadows{device.dc, results.words});
 	for (uint32_t t = 0; t < block; t++) {
-		const uint64_t *mine = results.words + t * 6;
+		const uint64_t *mine = results.words + t * 7;
 		EXPECT(mine[0] == ginSuccess && mine[1] == ginSuccess);
 		EXPECT(mine[2] == 5 && mine[3] == 7);
-		EXPECT(mine[4] == ginErrorTimeout && mine[5] == 12);
+		EXPECT(mine[4] == ginErrorTimeout && mine[5] == 12 && !mine[6]);
 	}
 }
 
