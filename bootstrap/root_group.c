@@ -472,11 +472,12 @@ static void failMissing(const struct rootGroups *groups, struct rootGroup *group
 	const char *hint = groups->otherKey ? "; connections with another key were refused: is "
 					      "GIN_SECRET the same on all ranks?"
 					    : "";
+	const uint64_t seconds = (waited + SECOND / 2) / SECOND;
 	char missing[128], why[BOOTSTRAP_WHY];
 
 	nameMissing(group, missing, sizeof(missing));
 	snprintf(why, sizeof(why), "%s did not come within %" PRIu64 " s (GIN_TIMEOUT)%s", missing,
-		 (waited + SECOND / 2) / SECOND, hint);
+		 seconds ? seconds : 1, hint);
 	failGroup(group, BOOTSTRAP_LATE, why, 0);
 }
 
