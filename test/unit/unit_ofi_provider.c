@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_ofi_provider.c - the probe of a provider of libfabric: it looks at each byte that it has
- * written, and reports the speed of the network interface
+ * written or sent, and reports speed and order; another NIC than the wanted one is none
  *
  * The provider, an interface and the calls of fabric.h are of this file.
  */
 /* HEADERS: libfabric */
 #include "expect.h"
 
+#define NAME "enp193s0f0np1"
+
 static FILE *openSpeed(const char *path, const char *mode)
 {
-	EXPECT_TEXT(path, "/sys/class/net/eth7/speed");
+	EXPECT_TEXT(path, "/sys/class/net/" NAME "/speed");
 	return fmemopen((void *)(uintptr_t) "25000\n", 6, mode);
 }
 
@@ -42,10 +44,15 @@ struct fi_info *fi_dupinfo(const struct fi_info *unused)
 
 void fi_freeinfo(struct fi_info *info)
 {
+	if (!info)
+		return;
 	free(info->fabric_attr->prov_name);
 	free(info->domain_attr->name);
 	free(info);
 }
+
+static size_t mostInOrder; /* bytes of writes */
+static struct fid_nic *nic;
 
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 	       const struct fi_info *hints, struct fi_info **info)
@@ -53,7 +60,10 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
 	(void)version, (void)node, (void)service, (void)flags;
 	*info = fi_dupinfo(NULL);
 	(*info)->fabric_attr->prov_name = strdup(hints->fabric_attr->prov_name);
-	(*info)->domain_attr->name = strdup("eth7");
+	(*info)->domain_attr->name = strdup(NAME);
+	(*info)->tx_attr->msg_order = hints->tx_attr->msg_order;
+	(*info)->ep_attr->max_order_waw_size = mostInOrder;
+	(*info)->nic = nic;
 	return 0;
 }
 
@@ -76,7 +86,8 @@ int ofiGiveBatch(struct fabricEnd *end)
 
 /* The calls of fabric.h. */
 
-static uint32_t lacking; /* the byte of a write that does not arrive */
+static uint32_t lacking;   /* the byte of a write that does not arrive */
+static uint32_t wrong = 8; /* the byte of a message that arrives wrong; 8: none */
 static struct fabricEvent events[2];
 static int count;
 
@@ -141,14 +152,14 @@ static int anySend(struct fabricEnd *end, uint64_t peer, const void *message, si
 	(void)end, (void)peer;
 	*event = (struct fabricEvent){.kind = fabricMessage, .bytes = (uint32_t)bytes};
 	memcpy(event->message, message, bytes);
+	event->message[wrong] ^= 1;
 	return fabricOk;
 }
 
 static int anyPoll(struct fabricEnd *end, struct fabricEvent *out, int most)
 {
 	(void)end, (void)most;
-	if (count)
-		*out = events[--count];
+	*out = count ? events[--count] : (struct fabricEvent){.kind = fabricLost};
 	return 1;
 }
 
@@ -167,7 +178,9 @@ const struct fabricCalls ginFabric = {
 
 int main(void)
 {
-	const struct fabricWanted want = {.provider = "", .interface = "eth7", .address = "::1"};
+	struct fabricWanted want = {.provider = "", .interface = NAME, .address = "::1"};
+	struct fi_link_attr link = {.speed = 40000000000};
+	struct fid_nic some = {.link_attr = &link};
 	struct fabricAbout about;
 	char why[FABRIC_WHY];
 
@@ -175,9 +188,24 @@ int main(void)
 		EXPECT_EQUAL(ofiProbe(&want, &about, why), fabricFailed);
 		EXPECT_HAS(why, "its first write: wrong bytes");
 	}
+	for (wrong = 0; wrong < 8; wrong++) {
+		EXPECT_EQUAL(ofiProbe(&want, &about, why), fabricFailed);
+		EXPECT_HAS(why, "its first transfer: wrong bytes");
+	}
 	EXPECT_EQUAL(ofiProbe(&want, &about, why), fabricOk);
 	EXPECT_TEXT(about.provider, "net");
-	EXPECT_TEXT(about.interface, "eth7");
+	EXPECT_TEXT(about.interface, NAME);
 	EXPECT_EQUAL(about.speed, 25000); /* Mb/s */
+	EXPECT(!about.ordered);
+	nic = &some;
+	mostInOrder = 1;
+	EXPECT_EQUAL(ofiProbe(&want, &about, why), fabricOk);
+	EXPECT_EQUAL(about.speed, 40000);
+	EXPECT(about.ordered);
+	want.address = "";
+	EXPECT_EQUAL(ofiProbe(&want, &about, why), fabricOk);
+	want.interface = "enp193s0f1np1";
+	EXPECT_EQUAL(ofiProbe(&want, &about, why), fabricFailed);
+	EXPECT_HAS(why, "enp193s0f1np1 has no net or tcp of libfabric");
 	return 0;
 }
