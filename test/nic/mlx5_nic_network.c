@@ -2,8 +2,7 @@
 /*
  * mlx5_nic_network.c - the network verbs of libgin-rdma.so, against the contract of fabric.h
  *
- * This program is between libgin-rdma.so and libibverbs, and looks at work requests. An endpoint
- * writes, reads and sends messages to another endpoint of this process. Every
+ * An endpoint writes, reads and sends messages to another endpoint of this process. Every
  * operation's event comes once. A fault of the software device fails the operation that it hits and
  * all later ones of that peer, in words; no earlier operation fails, and no failed message arrives.
  *
@@ -17,12 +16,9 @@
 /* LINK: -rdynamic -Wl,--no-as-needed */
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
-#include "backends/proxy/network/fabric.h"
 #include "files.h"
-#include "nic.h"
+#include "verbs_calls.h"
 
-#include <dlfcn.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -31,13 +27,6 @@ enum { OPS = 400, SLOT = 64, LONG = 8192, PATIENCE_S = 20 };
 
 static const struct fabricCalls *net;
 static char why[FABRIC_WHY];
-
-static struct rdmaPath path = {.timeout = 14, .retries = 7, .hopLimit = 64};
-
-static struct rdmaWanted port = {.device = "mlx5_0", .gid = -1, .isPlain = 1};
-
-static struct fabricWanted wanted = {
-	.provider = "", .interface = "", .address = "", .nic = &port, .path = &path, .peers = 100};
 
 static void load(void)
 {
@@ -48,78 +37,6 @@ static void load(void)
 	expectThat(pluginOpen(&plugin, &calls, why, sizeof(why)) == pluginFound, __FILE__, __LINE__,
 		   "%s", why);
 	net = calls;
-}
-
-static struct ibv_qp *connected[8];
-static uint32_t nConnected;
-static struct ibv_context_ops of; /* the device */
-static enum { noCall, sendCall, receiveCall, pollCall, notifyCall } failing;
-static int callsLeft; /* of that kind, before they fail */
-
-static int fails(int call)
-{
-	return call == (int)failing && callsLeft-- <= 0;
-}
-
-/* With several NICs: the last request of a chain with a write reads from where that has written. */
-static void expectConfirmed(const struct ibv_send_wr *wr)
-{
-	const struct ibv_send_wr *last = wr, *write = NULL;
-
-	for (; wr; last = wr, wr = wr->next)
-		write = wr->opcode == IBV_WR_RDMA_WRITE ? wr : write;
-	if (!write)
-		return;
-	EXPECT(last->opcode == IBV_WR_RDMA_READ && last->send_flags & IBV_SEND_SIGNALED);
-	EXPECT_EQUAL(last->wr.rdma.remote_addr, write->wr.rdma.remote_addr);
-	EXPECT_EQUAL(last->wr.rdma.rkey, write->wr.rdma.rkey);
-}
-
-static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	if (wanted.isRail)
-		expectConfirmed(wr);
-	*bad = wr;
-	return fails(sendCall) ? ENOMEM : of.post_send(qp, wr, bad);
-}
-
-static int postReceive(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	return fails(receiveCall) ? ENOMEM : of.post_recv(qp, wr, bad);
-}
-
-static int pollQueue(struct ibv_cq *cq, int most, struct ibv_wc *wc)
-{
-	return fails(pollCall) ? -1 : of.poll_cq(cq, most, wc);
-}
-
-static int notify(struct ibv_cq *cq, int isSolicited)
-{
-	return fails(notifyCall) ? ENOMEM : of.req_notify_cq(cq, isSolicited);
-}
-
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	typeof(&ibv_modify_qp) modify = (typeof(&ibv_modify_qp))dlsym(RTLD_NEXT, __func__);
-
-	if (attr->qp_state == IBV_QPS_RTR) {
-		EXPECT_EQUAL(attr->ah_attr.sl, path.serviceLevel);
-		EXPECT_EQUAL(attr->ah_attr.grh.hop_limit, path.hopLimit);
-		EXPECT_EQUAL(attr->ah_attr.grh.traffic_class, path.trafficClass);
-	}
-	if (attr->qp_state == IBV_QPS_RTS) {
-		EXPECT(nConnected < sizeof(connected) / sizeof(connected[0]));
-		connected[nConnected++] = qp;
-	}
-	struct ibv_context_ops *ops = &qp->context->ops;
-	if (ops->post_send != post) {
-		of = *ops;
-		ops->post_send = post;
-		ops->post_recv = postReceive;
-		ops->poll_cq = pollQueue;
-		ops->req_notify_cq = notify;
-	}
-	return modify(qp, attr, mask);
 }
 
 /* Operation number i of the first endpoint. */
@@ -284,7 +201,8 @@ static int pollBoth(void)
 	int count = 0;
 
 	for (int i = 0; i < 2; i++) {
-		int got = net->poll(ends[i].end, event, 1 + rand() % 7);
+		int most = 1 + rand() % 7, got = net->poll(ends[i].end, event, most);
+		EXPECT(got <= most);
 		for (int k = 0; k < got; k++)
 			take(&ends[i], &event[k]);
 		count += got;
@@ -396,23 +314,30 @@ static void wholeOfGpu(void)
 	whole();
 }
 
+/* The event of the first endpoint's only operation. */
+static void awaitDone(void)
+{
+	struct fabricEvent event = {.kind = fabricNotice};
+	time_t end = time(NULL) + PATIENCE_S;
+
+	net->submit(ends[0].end);
+	while (net->poll(ends[0].end, &event, 1) != 1 && time(NULL) < end)
+		;
+	EXPECT(event.kind == fabricDone && !event.error);
+}
+
 /* A read by the first endpoint, or a write: its bytes are there when its event comes. */
 static void moveOnce(enum opKind kind, uint32_t value)
 {
 	const struct fabricPiece piece = {(char *)ends[0].window, LONG, ends[1].key, 0};
 	struct netEnd *from = &ends[kind == opRead], *to = &ends[kind != opRead];
-	struct fabricEvent event = {.kind = fabricNotice};
-	time_t end = time(NULL) + PATIENCE_S;
 
 	memset(from->window, (int)value, LONG);
 	if (kind == opRead)
-		EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, &event), fabricOk);
+		EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, ends), fabricOk);
 	else
-		EXPECT_EQUAL(net->write(ends[0].end, ends[0].peer, &piece, NULL, &event), fabricOk);
-	net->submit(ends[0].end);
-	while (net->poll(ends[0].end, &event, 1) != 1 && time(NULL) < end)
-		;
-	EXPECT(event.kind == fabricDone && !event.error);
+		EXPECT_EQUAL(net->write(ends[0].end, ends[0].peer, &piece, NULL, ends), fabricOk);
+	awaitDone();
 	for (int b = 0; b < LONG; b++)
 		EXPECT_EQUAL(to->window[b], value);
 }
@@ -437,6 +362,13 @@ static void readsOfGpu(void)
 	for (uint32_t i = 1; i < 200; i++)
 		moveOnce(opRead, i);
 	closeBoth();
+}
+
+/* The device takes no data within a work request. */
+static void withoutInline(void)
+{
+	mostInline = 0;
+	whole();
 }
 
 static const char *word; /* of the device's fault */
@@ -521,6 +453,8 @@ static void refused(void)
 	while (failed && outcome[failed - 1] != 1)
 		failed--;
 	EXPECT(failed && failed < begun);
+	for (uint32_t i = 0; i < begun; i++)
+		EXPECT(outcome[i] != 1 || isWhole(&ends[kindOf(i) != opRead], i));
 	closeBoth();
 }
 
@@ -670,15 +604,22 @@ static void removed(void)
 	closeBoth();
 }
 
-/* Nothing is posted for memory that is not registered. */
+/* Nothing is posted for memory that is not registered, except a value, which is copied. */
 static void unknownMemory(void)
 {
 	char memory[SLOT] = "";
-	const struct fabricPiece piece = {memory, SLOT, ends[1].key, 0};
 
 	openBoth();
+	struct fabricPiece piece = {memory, FABRIC_VALUE + 1, ends[1].key, 0};
 	EXPECT_EQUAL(net->write(ends[0].end, ends[0].peer, &piece, NULL, memory), fabricFailed);
 	EXPECT_EQUAL(net->read(ends[0].end, ends[0].peer, &piece, memory), fabricFailed);
+	piece.bytes = FABRIC_VALUE;
+	memset(memory, 7, sizeof(memory));
+	EXPECT_FABRIC(net->write(ends[0].end, ends[0].peer, &piece, NULL, memory));
+	memset(memory, 0, sizeof(memory));
+	awaitDone();
+	if (!nicAdversary("weakcqe"))
+		EXPECT(ends[1].window[0] == 7 && ends[1].window[FABRIC_VALUE - 1] == 7);
 	beginAll();
 	drain(0);
 	closeBoth();
@@ -713,6 +654,38 @@ static void attributes(void)
 	closeBoth();
 	EXPECT_FABRIC(net->probe(&wanted, &about, why));
 	EXPECT_EQUAL(about.speed, nicProfile("cx6") ? 200000 : 400000); /* of four lanes */
+}
+
+static void connectTo(const struct rdmaAddress *to)
+{
+	struct netEnd *e = &ends[0];
+
+	EXPECT_FABRIC(net->pairOpen(e->end, e->pair, &e->peer, why));
+	EXPECT_FABRIC(net->pairConnect(e->end, e->peer, to, ends[1].pair, why));
+}
+
+/* The peer's port has less, and this port or the peer's needs a global route header. */
+static void unequalPorts(void)
+{
+	struct rdmaAddress to;
+
+	for (int i = 0; i < 2; i++)
+		openEnd(&ends[i]);
+	memcpy(&to, ends[1].address, sizeof(to));
+	to.mtu = IBV_MTU_256;
+	to.logReads = 1;
+	connectTo(&to);
+	EXPECT_EQUAL(received.path_mtu, IBV_MTU_256);
+	EXPECT_EQUAL(sent.max_rd_atomic, 2);
+	EXPECT_EQUAL(received.ah_attr.is_global, to.ethernet);
+	to.grh = 1;
+	connectTo(&to);
+	EXPECT(received.ah_attr.is_global);
+	to.grh = 0;
+	ends[0].fabric->address.grh = 1;
+	connectTo(&to);
+	EXPECT(received.ah_attr.is_global);
+	closeBoth();
 }
 
 /* Endpoints leave no descriptors. */
@@ -774,6 +747,7 @@ int main(int argc, char **argv)
 	expectChild("all operations, GPU memory", wholeOfGpu);
 	expectChild("reads into GPU memory", readsOfGpu);
 	expectChild("writes of a rank with several NICs", writesOfRail);
+	expectChild("without inline data", withoutInline);
 	expectChild("memory that is not registered", unknownMemory);
 	expectChild("a descriptor to sleep by", sleeps);
 	expectChild("descriptors of endpoints", leaks);
@@ -782,6 +756,7 @@ int main(int argc, char **argv)
 	faults();
 	named();
 	expectChild("attributes", attributes);
+	expectChild("ports that differ", unequalPorts);
 	expectChild("a work request that is refused", refused);
 	expectChild("a receive that is refused", refusedReceive);
 	expectChild("a completion queue that cannot be read", polledInVain);

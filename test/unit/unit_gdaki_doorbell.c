@@ -7,7 +7,7 @@ enum { MOVED = 1 << 20 };
 
 static char memory[3 * RDMA_PAGE] __attribute__((aligned(RDMA_PAGE)));
 static int mapped[3]; /* by page */
-static int answer;
+static int answer, pointerAnswer;
 static unsigned expectedFlags;
 
 static unsigned pageOf(const void *at)
@@ -35,7 +35,7 @@ static cuResult pointer(cuPtr *out, void *at, unsigned flags)
 {
 	EXPECT_EQUAL(flags, 0);
 	*out = (uintptr_t)at + MOVED;
-	return 0;
+	return pointerAnswer;
 }
 
 static cuResult words(cuResult result, const char **out)
@@ -113,6 +113,11 @@ static void refused(void)
 	EXPECT(kernels == where.at);
 	doorbellUnmap(&none, &where);
 	answer = 0;
+	pointerAnswer = 1;
+	EXPECT_FAILS(doorbellMap(&gpu, &where, &kernels), ginErrorCuda,
+		     "cuMemHostGetDevicePointer");
+	EXPECT(!mapped[1]);
+	pointerAnswer = 0;
 	map(&where);
 	doorbellUnmap(&gpu, &where);
 }
