@@ -249,11 +249,11 @@ static void ranksOfWaits(void)
  */
 static void warnedAgain(uint64_t units, int isAgain)
 {
-	struct ginWaitRecord told = {.call = ginCallWaitSignal, .now = 100ull << 30};
+	struct ginWaitRecord told = {.call = ginCallWaitSignal, .now = 3ull << 30};
 	struct byHand b;
 
 	openByHand(&b);
-	told.times = (uint32_t)(100 - units) << 16; /* of 2^30 ns */
+	told.times = (uint32_t)(3 - units) << 16; /* of 2^30 ns, modulo 2^16 */
 	told.question = 0x80;
 	b.lines.waits[3] = told;
 	b.dc.asks = 1;
@@ -270,6 +270,50 @@ static void warnings(void)
 	EXPECT_SUCCESS(paramCheck());
 	warnedAgain(12, 0);
 	warnedAgain(5, 1);
+}
+
+/* Seven bits of the line have the number. */
+static void questions(void)
+{
+	static struct devComm dc;
+
+	for (int i = 0; i < 400; i++) {
+		uint8_t before = dc.question, except = i % 2 ? before % 127 + 1 : 0;
+		devCommNextQuestion(&dc, except);
+		EXPECT(dc.question >= 1 && dc.question <= 127);
+		EXPECT(dc.question != before && dc.question != except);
+	}
+}
+
+static uint64_t outstanding, completed; /* posts to rank 2 */
+
+static uint64_t countPosts(void *contexts, int peer, uint64_t *sum)
+{
+	(void)contexts;
+	*sum += peer == 2 ? completed : 0;
+	return peer == 2 ? outstanding : 0;
+}
+
+/* From the last completion on. */
+static void stalledSince(void)
+{
+	static const struct backendOps ops = {.contextsOutstanding = countPosts};
+	static const struct {
+		uint64_t outstanding, completed, now, stalled;
+	} looks[] = {{0, 0, 5, 0},  {3, 0, 10, 0}, {3, 0, 17, 7}, {3, 1, 20, 0},
+		     {2, 1, 24, 4}, {0, 3, 30, 0}, {1, 3, 40, 0}, {1, 3, 41, 1}};
+	struct byHand b;
+
+	openByHand(&b);
+	b.comm.backend[0].ops = &ops;
+	b.dc.queues.of[0] = &b;
+	for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+		outstanding = looks[i].outstanding;
+		completed = looks[i].completed;
+		stalledLook(&b.comm, &b.dc, looks[i].now);
+		EXPECT_EQUAL(stalledFor(&b.dc, 2), looks[i].stalled);
+		EXPECT_EQUAL(stalledFor(&b.dc, 1), 0);
+	}
 }
 
 /* A peer of which a queue alone has failed, in this device communicator. */
@@ -300,6 +344,8 @@ int main(void)
 	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
 	expectChild("the ranks for which kernels wait", ranksOfWaits);
 	expectChild("warnings of waits that are alike", warnings);
+	expectChild("numbers of questions", questions);
+	expectChild("ranks to which posts stall", stalledSince);
 #ifdef __SANITIZE_ADDRESS__
 	printf("left out: calls on streams after a queue has failed: AddressSanitizer's dlopen() "
 	       "does not search the run path, where libgin-stream.so is\n");

@@ -280,8 +280,9 @@ int main(int argc, char **argv)
 		  (const char *const[]){"udp", "aut", "autopmix", "auto|pmix", NULL});
 	badValues(paramLog, (const char *const[]){"verbose", "3", NULL});
 	badValues(paramRoute, (const char *const[]){"Direct", " direct", "direct ", "|", NULL});
-	badValues(paramTimeout, (const char *const[]){"0", "-1", "1.5", "10s", "0x10", "ten",
-						      "1000000001", "99999999999999999999", NULL});
+	badValues(paramTimeout,
+		  (const char *const[]){"0", "-1", "1.5", "10s", "0x10", "ten", "1000000001",
+					"4294967297", "99999999999999999999", NULL});
 	badValues(paramProxyThreads, (const char *const[]){"-1", "65", "all", NULL});
 	expectChild("a variable that is none is warned of", unknownIsWarnedOf);
 	expectChild("GIN_LOG=error keeps the warning back", logKeepsWarningsBack);

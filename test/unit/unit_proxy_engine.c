@@ -465,6 +465,26 @@ static void orderedWords(void)
 	closeAll();
 }
 
+/* Values from 2^b on are in bucket b, and those beyond the last bucket in it. */
+static void histograms(void)
+{
+	enum { last = GIN_HISTOGRAM_BUCKETS - 1 };
+	struct proxyStats s = {.completed = 0};
+	ginStats_t out = GIN_STATS_INIT;
+
+	for (int bit = 0; bit < 64; bit++)
+		statsBatch(&s, 1ull << bit);
+	statsBatch(&s, 0);
+	statsRead(&s, &out);
+	for (int b = 1; b < last; b++)
+		EXPECT_EQUAL(out.batch.bucket[b], 1);
+	EXPECT_EQUAL(out.batch.bucket[0], 2);
+	EXPECT_EQUAL(out.batch.bucket[last], 64 - last);
+	EXPECT_EQUAL(out.batch.count, 65);
+	EXPECT_EQUAL(out.takenToReleased.count, 0);
+	EXPECT(out.batch.most == 1ull << 63);
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1); /* the test reads the sentence */
@@ -482,5 +502,6 @@ int main(void)
 	expectChild("words on an ordered network", orderedWords);
 	expectChild("a peer that fails when it is sent to", failingAtStart);
 	expectChild("a peer that fails later", failingLater);
+	expectChild("histograms", histograms);
 	return expectFailures != 0;
 }
