@@ -123,6 +123,7 @@ struct Barriers : Kernel {
 		});
 		inner.sync(cta, order);
 		outer.sync(cta, order);
+		KERNEL_EXPECT(outer.ginBarrier().index == dc.hybridRailGinBarrier.first + 1);
 		getFromAnother(0, [&] { rails.sync(cta, order, ncclGinFenceLevel::Get); });
 		getFromAnother(dc.ginContextCount - 1, [&] {
 			ncclGinBarrier(cta, ncclGinAllContexts(dc), ncclTeamTagRail(), 0);

@@ -368,6 +368,13 @@ struct Actions : Kernel {
 					     1000) == ncclSuccess);
 		KERNEL_EXPECT(gin.waitCounter(ncclCoopThread(), 0, 1, 56,
 					      cuda::memory_order_acquire, 1000) == ncclTimeout);
+		KERNEL_EXPECT(gin.waitCounter(ncclCoopThread(), 0, 2, 1, cuda::memory_order_acquire,
+					      1000) == ncclSuccess);
+		/* Of 3 bits 7 is 15. */
+		gin.increaseSignalShadow(3, 8);
+		gin.waitSignalMeetShadow(ncclCoopThread(), 3, 3);
+		gin.waitSignalFollowShadow(ncclCoopThread(), 3, uint64_t(0), &before, &delta, 3);
+		KERNEL_EXPECT(before == 15 && delta == uint64_t(0) - 8);
 	}
 };
 
@@ -416,6 +423,10 @@ struct Coops : Kernel {
 		GIN_FN void sync() { ncclCoopCta().sync(); }
 	};
 
+	/* The number of a span's barrier of the hardware. */
+	GIN_FN static uint32_t barrierOf(GinWarpSpan span) { return span.id; }
+	template <class Coop> GIN_FN static uint32_t barrierOf(Coop) { return 0; }
+
 	template <class Coop> GIN_FN void one(Coop coop) const
 	{
 		const int root = coop.size() - 1;
@@ -461,6 +472,11 @@ struct Coops : Kernel {
 		one(ncclCoopAny(ncclCoopWarp()));
 		one(ncclCoopAny(ncclCoopCta()));
 		one(ncclCoopAny(ncclCoopThread()));
+		one(ncclCoopAny(ncclCoopTile<2>()));
+		const ncclCoopAny any(
+			ncclCoopWarpSpan(0, ncclCoopCta().size() / ncclCoopWarp().size(), 2));
+		one(any);
+		KERNEL_EXPECT(any.with([](auto own) { return barrierOf(own); }) == 3);
 		if (ncclCoopWarp().thread_rank() < 2) {
 			one(ncclCoopLanes(3));
 			one(ncclCoopAny(ncclCoopLanes(3)));

@@ -119,11 +119,14 @@ static void arithmetic()
 	EXPECT(rollingLessEq(3u, 3u) && rollingLessEq(0xfffffffeu, 1u) &&
 	       !rollingLessEq(1u, 0xfffffffeu));
 	EXPECT(rollingLessEq(14ull, 1ull, 4) && !rollingLessThan(3u, 3u) &&
-	       rollingLessThan(3u, 4u));
+	       rollingLessThan(3u, 4u) && rollingLessThan(14ull, 1ull, 4));
 	for (uint32_t y : edges)
 		for (uint32_t x : edges)
 			EXPECT(idivFast32(x, y, idivRcp32(y)) == x / y &&
 			       imodFast32(x, y, idivRcp32(y)) == x % y);
+	/* Of the second, fourth, ... rank the first and third are others. */
+	EXPECT(ncclTeamRankInDifference({4, 3, 2}, {2, 1, 4}, 0) == 0 &&
+	       ncclTeamRankInDifference({4, 3, 2}, {2, 1, 4}, 1) == 2);
 	EXPECT(loadConst(&constant).number == 1.5);
 	EXPECT(lane() >= 0 && lanemask_lt() == (1u << lane()) - 1);
 }

@@ -158,7 +158,7 @@ static void signals(const Rank &of)
 
 /*
  * One wait for the last of several puts sees the bytes of all of them. An earlier signal of another
- * context does not end it.
+ * context, or of another rank by another number, does not end it.
  */
 static void order(const Rank &of)
 {
@@ -170,9 +170,11 @@ static void order(const Rank &of)
 
 	copyBytes(source.ptr, sent.data(), source.bytes);
 	ring.signal(ring.right(), 0, 1);
+	for (int p = 0; p < r.nRanks; p++)
+		ring.signal(p, 1);
 	ring.finish();
 	meet(r);
-	if (r.rank == 0)
+	if (r.rank == r.nRanks - 1)
 		usleep(20000); /* the next rank waits already */
 	for (size_t i = 0; i < 4; i++)
 		ring.put(static_cast<uint16_t *>(source.ptr) + i * MOST, MOST, ring.right(), target,
@@ -181,6 +183,8 @@ static void order(const Rank &of)
 	ring.finish();
 	copyBytes(got.data(), target.ptr, target.bytes);
 	EXPECT(got == elements(ring.left(), r.rank, 9, 4 * MOST));
+	for (int p = 0; p < r.nRanks; p++)
+		ring.wait(p, 1, 1);
 	ring.wait(ring.left(), 3, 1);
 	ring.wait(ring.left(), 1, 0, 1);
 	ring.finish();
