@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * many_ranks.cc - barriers of more ranks than a flat barrier has words: --threads 33
+ * many_ranks.cc - barriers of as many ranks as a flat barrier has words, or of one more: --threads
+ * 32 or 33
  */
 #include "suite.h"
 

@@ -317,9 +317,8 @@ struct BarrierRounds {
 	}
 };
 
-static void barrierRounds(Rank &r, ginTeam team, uint32_t index)
+static void barrierRounds(Rank &r, ginTeam team, uint32_t index, uint32_t block)
 {
-	uint32_t block = blockFor<GinCta>(r);
 	Buffer words(r, static_cast<size_t>(r.nRanks) * 8);
 	Device device(r, 1, 1);
 	Results wrong(r, block);
@@ -333,38 +332,44 @@ static void barrierRounds(Rank &r, ginTeam team, uint32_t index)
 
 static void rule10_barrier(Rank &r)
 {
-	barrierRounds(r, {r.nRanks, r.rank, 1}, 0);
+	const uint32_t block = blockFor<GinCta>(r);
+
+	barrierRounds(r, {r.nRanks, r.rank, 1}, 0, block);
+	if (r.nRanks > 2) /* a thread for each other rank */
+		barrierRounds(r, {r.nRanks, r.rank, 1}, 0, static_cast<uint32_t>(r.nRanks) - 1);
 	if (r.nRanks % 2 == 0) { /* every second rank: two teams at a time */
 		barrierRounds(r, {r.nRanks / 2, r.rank / 2, 2},
-			      1 + static_cast<uint32_t>(r.rank) % 2);
-		barrierRounds(r, {r.nRanks / 2, r.rank % (r.nRanks / 2), 1}, 3);
+			      1 + static_cast<uint32_t>(r.rank) % 2, block);
+		barrierRounds(r, {r.nRanks / 2, r.rank % (r.nRanks / 2), 1}, 3, block);
 	}
 }
 
 /* After a barrier by one context, the puts of all contexts are there. */
 struct BarrierOverContexts {
 	ginDevComm dc;
+	ginTeam team;
 	ginWindow_t window;
 	uint64_t *in;
 	uint32_t each, rounds;
 	uint64_t *wrong;
 
-	GIN_FN uint64_t word(uint32_t rank, uint32_t round, uint32_t i) const
+	GIN_FN uint64_t word(int rank, uint32_t round, uint32_t i) const
 	{
-		return (rank * 1000ull + round) * 1000003 + i;
+		return (static_cast<uint64_t>(rank) * 1000 + round) * 1000003 + i;
 	}
 
 	GIN_FN void put(uint32_t round) const
 	{
 		for (uint32_t i = 0; i < each * dc.contexts; i++) {
 			Gin gin(dc, dc.contexts - 1 - i / each);
-			gin.putValue(rightOf(dc), window, i * 8, word(dc.rank, round, i));
+			gin.putValue(team, (team.rank + 1) % team.nRanks, window, i * 8,
+				     word(team.rank, round, i));
 		}
 	}
 
 	GIN_FN uint64_t countWrong(uint32_t round) const
 	{
-		uint32_t left = static_cast<uint32_t>(leftOf(dc));
+		int left = (team.rank + team.nRanks - 1) % team.nRanks;
 		uint64_t n = 0;
 		for (uint32_t i = 0; i < each * dc.contexts; i++)
 			n += in[i] != word(left, round, i);
@@ -378,7 +383,7 @@ struct BarrierOverContexts {
 			/*
 			 * The contexts post the barrier round robin, before and after the others.
 			 */
-			GinBarrier barrier(dc, ginTeamWorld(dc), round % dc.contexts);
+			GinBarrier barrier(dc, team, round % dc.contexts);
 			put(round);
 			n += barrier.sync() != ginSuccess;
 			n += countWrong(round);
@@ -388,7 +393,7 @@ struct BarrierOverContexts {
 	}
 };
 
-static void rule10_barrierOverContexts(Rank &r)
+static void barriersOverContexts(Rank &r, ginTeam team)
 {
 	const uint32_t contexts = 3, each = 300;
 	Buffer words(r, contexts * each * 8);
@@ -396,10 +401,18 @@ static void rule10_barrierOverContexts(Rank &r)
 	Results wrong(r, 1);
 
 	launch(r, 1, 1,
-	       BarrierOverContexts{device.dc, words.window, reinterpret_cast<uint64_t *>(words.ptr),
-				   each, roundsFor(r, 10, 200), wrong.words});
+	       BarrierOverContexts{device.dc, team, words.window,
+				   reinterpret_cast<uint64_t *>(words.ptr), each,
+				   roundsFor(r, 10, 200), wrong.words});
 	EXPECT(wrong.all(0));
 	meet(r);
+}
+
+static void rule10_barrierOverContexts(Rank &r)
+{
+	barriersOverContexts(r, {r.nRanks, r.rank, 1});
+	if (r.nRanks % 2 == 0)
+		barriersOverContexts(r, {r.nRanks / 2, r.rank / 2, 2});
 }
 
 struct BarrierOnce {
@@ -409,7 +422,7 @@ struct BarrierOnce {
 
 	GIN_FN void operator()() const
 	{
-		GinBarrier barrier(dc, ginTeamWorld(dc), 0);
+		GinBarrier barrier(dc, ginTeamWorld(dc), 1);
 		results[ginThreadIndex()] = barrier.sync(GinCta{}, ginTimeout(timeout));
 	}
 };
@@ -420,11 +433,14 @@ static void rule10_barrierTimeout(Rank &r)
 	uint32_t block = blockFor<GinCta>(r);
 	Device device(r, 1, 1);
 	Results results(r, block);
+	ginErrorRecord_t record;
 
 	for (int round = 0; r.nRanks > 1 && round < 2; round++) {
 		if (r.rank != 0) {
 			launch(r, 1, block, BarrierOnce{device.dc, 3000000, results.words});
 			EXPECT(results.all(ginErrorTimeout));
+			CHECK(ginDevCommGetError(r.comm, &device.dc, &record));
+			EXPECT(record.call == ginCallBarrier && record.id == 1);
 		}
 		meet(r);
 	}
