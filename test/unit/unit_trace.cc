@@ -23,6 +23,9 @@ enum {
 };
 static_assert(CALLS > 4 * MOST, "many laps of the ring");
 
+// Memory of calls that are counted, with a box of packets.
+constexpr size_t BOX = 64, COUNTED = BOX + ginPacketBoxBytes(RANKS, sizeof(uint64_t));
+
 static const char *path;
 
 struct Record {
@@ -148,15 +151,19 @@ static void waitAndSee(const ginDevComm &dc, int rank)
 	EXPECT_SUCCESS(args.result);
 }
 
-// A signal that is a word of the window, and a wait whose value follows from the shadow.
+// A signal that is a word of the window, and a wait for any rank, whose value follows from the
+// shadow.
 static void callOthers(const ginDevComm &dc, int peer, ginWindow_t window)
 {
 	const Gin gin(dc, 0);
 	uint64_t before, delta;
+	ginOptions all;
 
+	all.from = {0, RANKS, 1};
 	EXPECT_SUCCESS(gin.signal(peer, GinSignalAddAt{window, WORD, 9}));
 	EXPECT_SUCCESS(gin.signal(peer, GinSignalAdd{2, 7}));
-	EXPECT_SUCCESS(gin.waitSignalFollowShadow(2, 7, &before, &delta));
+	gin.increaseSignalShadow(2, 2);
+	EXPECT_SUCCESS(gin.waitSignalFollowShadow(2, 5, &before, &delta, GinThread{}, all));
 }
 
 static void checkOthers(uint32_t rank)
@@ -165,7 +172,8 @@ static void checkOthers(uint32_t rank)
 
 	for (const Record &r : readAll(rank)) {
 		const uint64_t id = r.w[GIN_TRACE_WHOM] >> 31;
-		waits += r.call() == ginCallWaitSignal && id == 2 && r.w[GIN_TRACE_VALUE] == 7;
+		waits += r.call() == ginCallWaitSignal && id == 2 && r.w[GIN_TRACE_VALUE] == 7 &&
+			 (r.w[GIN_TRACE_WHOM] & GIN_TRACE_NONE) == GIN_TRACE_NONE;
 		if (!(r.w[GIN_TRACE_WHAT] >> 24 & GIN_TRACE_AT))
 			continue;
 		EXPECT_EQUAL(r.w[GIN_TRACE_WHAT] >> 24, GIN_TRACE_RAISES | GIN_TRACE_AT);
@@ -264,6 +272,7 @@ static void makeCalls(ginComm_t comm, ginDevComm &dc, ginWindow_t window, int ow
 	ginPeerStats_t s = GIN_PEER_STATS_INIT;
 	Gin gin(dc, 0);
 	const int other = 1 - own;
+	uint64_t word = 1;
 
 	EXPECT_SUCCESS(ginCommGetPeerStats(comm, &dc, other, &s));
 	EXPECT_EQUAL(s.counted, 0);
@@ -277,6 +286,10 @@ static void makeCalls(ginComm_t comm, ginDevComm &dc, ginWindow_t window, int ow
 	EXPECT_SUCCESS(gin.signal(own, GinSignalInc{1}));
 	expectCounts(comm, dc, other, 4, 0, 3 * BYTES + 4, 0);
 	expectCounts(comm, dc, own, 3, 0, 0, BYTES);
+	GinPackets packets(dc, 0, {window, BOX, sizeof(word), 2}, other);
+	EXPECT_SUCCESS(packets.send(&word, sizeof(word)));
+	EXPECT_SUCCESS(packets.receive(&word, sizeof(word)));
+	expectCounts(comm, dc, other, 5, 0, 3 * BYTES + 4 + sizeof(word), 0);
 }
 
 static void failCall(ginComm_t comm, ginWindow_t window, int other)
@@ -301,11 +314,11 @@ static int runCounts(const ginConfig_t *config)
 	ginWindow_t window;
 	void *memory;
 
-	want.signals = 2;
+	want.signals = 2 + 2 * RANKS;
 	EXPECT_SUCCESS(ginCommInit(config, &comm));
 	EXPECT_SUCCESS(ginDevCommCreate(comm, &want, &dc));
-	EXPECT_SUCCESS(ginMemAlloc(comm, 2 * BYTES, &memory));
-	EXPECT_SUCCESS(ginWindowRegister(comm, memory, 2 * BYTES, 0, &window));
+	EXPECT_SUCCESS(ginMemAlloc(comm, COUNTED, &memory));
+	EXPECT_SUCCESS(ginWindowRegister(comm, memory, COUNTED, 0, &window));
 	makeCalls(comm, dc, window, config->rank);
 	failCall(comm, window, 1 - config->rank);
 	EXPECT_SUCCESS(ginCommAllgather(comm, nullptr, nullptr, 0));
