@@ -341,7 +341,7 @@ static void twice(Rank &r)
 {
 	expertTwice(r, 7, 4, 6);
 	expertTwice(r, 8, 0, 7);
-	expertTwice(r, 10, 1, 9);
+	expertTwice(r, 10, 7, 9);
 	expertTwice(r, 24, 7, 20);
 }
 

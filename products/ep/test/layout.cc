@@ -5,6 +5,8 @@
  * Each region is walked in the order that args.h writes down: an address of layout.cuh has to be
  * where the thing before it ends. The end of a region, rounded up to 256, has to be where
  * lib/layout.c begins the next one.
+ *
+ * And are conversions of numbers those of reference.h?
  */
 #include "expect.h"
 
@@ -12,6 +14,7 @@ extern "C" {
 #include "products/ep/lib/ep.h"
 }
 #include "products/ep/kernels/ht/rail.cuh"
+#include "reference.h"
 
 #include <vector>
 
@@ -293,6 +296,24 @@ static void blocks()
 	}
 }
 
+/* Conversions of all bf16, and of what lies in the middle of two bf16 and beside it. */
+static void numbers()
+{
+	for (uint32_t bits = 0; bits < 1u << 16; bits++) {
+		const float value = floatOf(static_cast<uint16_t>(bits));
+		EXPECT_EQUAL(epToE4m3(value), roundToE4m3(value));
+		if (fabsf(value) < 1e6f) /* the reference subtracts */
+			EXPECT_EQUAL(epToE2m1(value), roundToE2m1(value));
+		if (bits < 0x7f80) /* not negative, finite */
+			EXPECT_EQUAL(epMxExponent(value),
+				     value > 0 ? std::max(ilogbf(value) - 8, -127) + 127 : 0);
+		for (uint32_t beside = 0x7fff; beside <= 0x8001; beside++) {
+			const float near = epFloatOf(bits << 16 | beside);
+			EXPECT_EQUAL(epToBf16(near), roundToBf16(near));
+		}
+	}
+}
+
 int main()
 {
 	static const uint32_t first[] = {0, 2, 8, 8};
@@ -314,5 +335,6 @@ int main()
 	layoutOfManyRanks();
 	shares();
 	blocks();
+	numbers();
 	return 0;
 }
