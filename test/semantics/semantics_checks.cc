@@ -570,6 +570,11 @@ struct RightCalls {
 					 GinSignalInc{0}, GinNone{}, block);
 		if (result == ginSuccess)
 			result = gin.waitSignal(0, 1, block);
+		const uint32_t warps = ginBlockSize() / GIN_WARP_SIZE;
+		if (result == ginSuccess)
+			result = gin.flush(GinWarpSpan{0, warps, 15});
+		if (result == ginSuccess)
+			result = gin.flush(GinAnyCoop{ginCoopOfSpan(0, warps, 15)});
 		if (result == ginSuccess)
 			result = GinBarrier(c.dc, ginTeamWorld(c.dc), c.dc.barriers - 1,
 					    CONTEXTS - 1)

@@ -415,6 +415,21 @@ static void rule10_barrierOverContexts(Rank &r)
 		barriersOverContexts(r, {r.nRanks / 2, r.rank / 2, 2});
 }
 
+/* Sets of peers in one word: the largest numbers, and strides of both signs. */
+static void peerSets(Rank &)
+{
+	static const ginPeerSet sets[] = {{0xfffff, 1, 1},
+					  {0, 0xfffff, 1},
+					  {0x12345, 3, 0x54321},
+					  {7, 8, uint32_t{0} - 1},
+					  {0xfffff, 2, uint32_t{0} - 0xfffff}};
+	for (const ginPeerSet &set : sets) {
+		const ginPeerSet got = ginFromUnpack(ginFromPack(set));
+		EXPECT(got.first == set.first && got.count == set.count &&
+		       got.stride == set.stride);
+	}
+}
+
 struct BarrierOnce {
 	ginDevComm dc;
 	uint64_t timeout;
@@ -517,6 +532,7 @@ static const Test tests[] = {
 	{"rule 4: signals alone", rule4_signalsAlone},
 	{"shadows follow", shadowsFollow},
 	{"rule 4: a narrow compare rolls", rule4_narrowCompareRolls},
+	{"sets of peers in one word", peerSets},
 	{"rule 10: barriers order all before to all after", rule10_barrier},
 	{"rule 10: barriers order the puts of all contexts", rule10_barrierOverContexts},
 	{"rule 10: a barrier that timed out can be repeated", rule10_barrierTimeout},
