@@ -65,7 +65,7 @@ static void longPuts()
 }
 
 /* A WQE moves up to 1 GiB: one more byte is a post of its own. */
-static void putsOfOneMessage()
+static void oneMessage()
 {
 	Rig r;
 	Gin gin(r.dc, 0);
@@ -75,6 +75,11 @@ static void putsOfOneMessage()
 	EXPECT(gin.put(PEER, r.window, 64, r.window, 8, GIB + 1) == ginSuccess);
 	e.one(ginMlx5Write(e.slot(CQE), there, here, GIN_MLX5_MESSAGE_BYTES));
 	e.one(ginMlx5Write(e.slot(CQE), part(there, GIB), part(here, GIB), 1));
+	EXPECT(gin.get(PEER, r.window, 64, r.window, 8, GIB + 1) == ginSuccess);
+	e.one(ginMlx5Read(e.slot(CQE), there, here, GIN_MLX5_MESSAGE_BYTES));
+	e.one(ginMlx5Read(e.slot(CQE), part(there, GIB), part(here, GIB), 1));
+	EXPECT(gin.flush() == ginErrorTimeout);
+	e.one(ginMlx5Dump(e.slot(CQE | ginMlx5FenceAndSmall), base, 1));
 	e.end();
 }
 
@@ -565,7 +570,7 @@ int main()
 {
 	puts();
 	longPuts();
-	putsOfOneMessage();
+	oneMessage();
 	values(std::make_index_sequence<32>());
 	signalsAndGets();
 	atomics();

@@ -300,6 +300,8 @@ struct Tickets {
 		if (result == ginSuccess)
 			result = gin.put(rightOf(dc), target, 0, source, 0, bytes, GinNone{},
 					 GinNone{}, all);
+		if (result == ginSuccess) /* another peer's later post is not waited for */
+			result = gin.signal(leftOf(dc), GinSignalInc{1}, all);
 		ginRequest request = gin.flushAsync(ginTeamWorld(dc), rightOf(dc), all);
 		if (ginThreadIndex() == 0)
 			*ticket = request;
@@ -321,7 +323,7 @@ static void rule3_ticketsFreeTheSource(Rank &r)
 	const size_t bytes = 5003;
 	uint32_t block = blockFor<GinCta>(r), left = static_cast<uint32_t>(r.rank + r.nRanks - 1);
 	Buffer target(r, bytes), source(r, bytes), ticket(r, sizeof(ginRequest));
-	Device device(r, 1, 1);
+	Device device(r, 1, 2);
 	Results results(r, block);
 
 	static_assert(sizeof(ginRequest) == 16, "kept in 16 bytes by users");
