@@ -19,6 +19,8 @@ static void addresses(const Rank &r, const Block &b)
 		EXPECT_EQUAL(b.info.pads[peer] != nullptr, near);
 	}
 	EXPECT(b.buffer(r.rank) == b.base);
+	/* Counts and addresses lie after the words of the pad. */
+	EXPECT_EQUAL(reinterpret_cast<uintptr_t>(b.info.buffersDev) % 8, 0);
 	EXPECT_EQUAL(b.info.isDirect, isDirect);
 	if (isDirect)
 		return;

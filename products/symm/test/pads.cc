@@ -73,11 +73,14 @@ static void late(const Rank &r)
 	if (r.rank) {
 		SYMM_FAILS(ginSymmBarrier(b.peers, 2, 50, nullptr), ginErrorTimeout,
 			   "barrier on channel 2: no signal of rank 0");
+		SYMM_FAILS(ginSymmBarrier(b.peers, 3, 50, nullptr), ginErrorTimeout,
+			   "barrier on channel 3: no signal of rank 0");
 		SYMM_FAILS(ginSymmWaitSignal(b.peers, 0, 4, 20, nullptr), ginErrorTimeout,
 			   "wait_signal on channel 4: no signal of rank 0 within 20 ms");
 	}
 	r.meet();
 	SYMM_CHECK(ginSymmBarrier(b.peers, 2, 10000, nullptr)); /* that round */
+	SYMM_CHECK(ginSymmBarrier(b.peers, 3, 10000, nullptr));
 	for (uint64_t round = 1; round <= 3; round++) {
 		b.buffer(r.right())[0] = round;
 		SYMM_CHECK(ginSymmBarrier(b.peers, 2, 10000, nullptr));

@@ -13,7 +13,7 @@
 #define SYMM_CHECK(call) symmExpect(call, ginSuccess, "", #call, __FILE__, __LINE__)
 #define SYMM_FAILS(call, result, words) symmExpect(call, result, words, #call, __FILE__, __LINE__)
 
-enum { PAD_BYTES = 1024, CHANNELS_OF = PAD_BYTES / 4 };
+enum { PAD_BYTES = 1028, CHANNELS_OF = PAD_BYTES / 4 }; /* no multiple of 8 */
 
 inline void symmExpect(ginResult_t seen, ginResult_t expected, const char *words, const char *call,
 		       const char *file, int line)

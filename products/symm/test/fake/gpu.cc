@@ -10,20 +10,25 @@
 #include "../rig.h"
 #include "driver.h"
 
+#include <string>
+
 /* Not empty: the driver loads anything. */
 extern "C" {
 extern const char symmFatbin[1] = {1}, symmFatbinEnd[1] = {0};
 void symmHostRun(const struct symmCall *call);
 }
 
-enum { SHORT = 2 }; /* a channel on which calls that nobody waits for end soon */
+enum { SHORT = 2 };  /* a channel on which calls that nobody waits for end soon */
+enum { LIMIT = 77 }; /* GIN_TIMEOUT */
 
 static void kernel(const struct symmCall *call)
 {
 	struct symmCall c = *call;
 
-	if (c.record == symmLater && c.channel == SHORT)
+	if (c.record == symmLater && c.channel == SHORT) {
+		EXPECT_EQUAL(c.timeout, LIMIT * 1000000000ull);
 		c.timeout = 30000000;
+	}
 	symmHostRun(&c);
 }
 
@@ -180,5 +185,6 @@ int main(int argc, char **argv)
 {
 	fakeKernel = kernel;
 	ginSymmUseStreams(stream);
+	setenv("GIN_TIMEOUT", std::to_string(LIMIT).c_str(), 1);
 	return ranksMain(argc, argv, run);
 }
