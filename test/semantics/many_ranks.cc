@@ -7,7 +7,8 @@
 
 /*
  * Epochs of barrier 0, then one of barrier 1, to which rank 0 comes late: no rank passes it before.
- * A rank that wrote beyond the words of barrier 0 would have written rank 0's word of barrier 1.
+ * A rank that wrote beyond the words of barrier 0 would have written rank 0's word of barrier 1. And
+ * a signal of every rank to every rank: ginDevComm has addresses of the first 16 only.
  */
 struct LateForBarrier {
 	ginDevComm dc;
@@ -29,6 +30,9 @@ struct LateForBarrier {
 				gin.putValue(static_cast<int>(peer), window, 0, uint64_t{1});
 		}
 		n += second.sync() != ginSuccess;
+		for (uint32_t peer = 0; peer < dc.nRanks; peer++)
+			n += gin.signal(static_cast<int>(peer), GinSignalInc{0}) != ginSuccess;
+		n += gin.waitSignal(0, dc.nRanks) != ginSuccess;
 		*wrong = n + (ginDataLoad<uint64_t>(reinterpret_cast<const char *>(in)) != 1);
 	}
 };
