@@ -30,12 +30,16 @@ struct symmCount {
 	uint64_t taken;	 /* signals of the peer */
 };
 
+/* From `stop` to `isReleased`, in nanoseconds. */
+#define SYMM_GRACE 200000000ull
+
 /* Record 0: all calls that the host does not wait for. Each other one: one call at a time. */
 enum { symmLater, SYMM_RECORDS = 33 };
 
 /* Host memory that kernels write and read. missing[record * nRanks + peer]: the steps not done. */
 struct symmPage {
-	int32_t stop; /* ginSuccess, or why waits end: ginErrorPeer, ginErrorAborted */
+	int32_t stop;	    /* ginSuccess, or why waits end: ginErrorPeer, ginErrorAborted */
+	int32_t isReleased; /* the host changes pads: what a call takes may be no signal */
 	struct symmRecord {
 		int32_t result; /* ginSuccess: no call has failed */
 		uint32_t channel, steps;

@@ -150,6 +150,16 @@ GIN_FN int32_t symmEnds(const struct symmCall &c, uint64_t began)
 	return c.timeout && ginNow() - began >= c.timeout ? ginErrorTimeout : ginSuccess;
 }
 
+/*
+ * May what the call has taken be no signal, because the host has released the pads? A GPU, for which
+ * the page is far away, looks only after a wait that was long enough for that.
+ */
+GIN_FN bool symmIsVoid(const struct symmCall &c, uint64_t began)
+{
+	return (!GIN_ON_GPU || ginNow() - began >= SYMM_GRACE / 2) &&
+	       ginLoad<ginRelaxed, ginScopeSystem>(&c.page->isReleased);
+}
+
 /* True if it is true on any thread of the block. A rank without a GPU calls with one thread. */
 GIN_FN bool symmAny(bool mine)
 {
@@ -186,7 +196,8 @@ GIN_FN void symmNote(const struct symmCall &c, uint8_t *single, int32_t result)
 }
 
 /*
- * By a block. Words come before the page: a peer that has signalled and left is no failure.
+ * By a block. Words come before the page: a peer that has signalled and left is no failure, until
+ * the host changes words.
  */
 template <bool hasFar> GIN_FN void symmRun(const struct symmCall &c)
 {
@@ -200,7 +211,12 @@ template <bool hasFar> GIN_FN void symmRun(const struct symmCall &c)
 		if (++looks % GIN_LOOKS == 0)
 			result = symmEnds(c, began);
 	}
-	if (symmAny(result != ginSuccess && symmPass<hasFar>(c, &single)))
+	bool failed = result != ginSuccess && symmPass<hasFar>(c, &single);
+	if (symmIsVoid(c, began)) {
+		failed = true;
+		result = ginLoad<ginRelaxed, ginScopeSystem>(&c.page->stop);
+	}
+	if (symmAny(failed))
 		symmNote(c, &single, result);
 	else
 		symmForget(c);

@@ -18,7 +18,6 @@
 
 #define MILLI 1000000ull
 #define LOOK (100 * MILLI)	/* between two looks at the communicators */
-#define GRACE (200 * MILLI)	/* own calls end, before pads change */
 #define RELEASE (10000 * MILLI) /* pads are written for so long */
 #define RELEASE_EVERY (5 * MILLI)
 
@@ -43,7 +42,7 @@ static void fill(struct symmGpu *gpu, void *dst, uint32_t value, size_t pitch, s
 		return;
 	}
 	for (size_t row = 0; row < rows; row++)
-		__atomic_store_n((uint32_t *)((char *)dst + row * pitch), value, __ATOMIC_RELAXED);
+		__atomic_store_n((uint32_t *)((char *)dst + row * pitch), value, __ATOMIC_RELEASE);
 }
 
 /* Word [channel][source] of a pad, in all channels. */
@@ -81,7 +80,14 @@ static void look(struct ginSymmGroup *group, uint64_t now)
 	group->failure = failure;
 	strncpy(group->sentence, ginGetLastError(), sizeof(group->sentence) - 1);
 	__atomic_store_n(&group->page->stop, (int32_t)failure, __ATOMIC_RELEASE);
-	become(group, symmStopped, now + GRACE);
+	become(group, symmStopped, now + SYMM_GRACE); /* own calls end first */
+}
+
+/* A call that takes a word of fill() sees isReleased, too. */
+static void release(struct ginSymmGroup *group, uint64_t now)
+{
+	__atomic_store_n(&group->page->isReleased, 1, __ATOMIC_RELAXED);
+	become(group, symmReleasing, now + RELEASE);
 }
 
 /* When the group wants to be looked after again. The caller holds symmLock. */
@@ -90,7 +96,7 @@ static uint64_t step(struct ginSymmGroup *group, uint64_t now)
 	if (group->state == symmAlive)
 		look(group, now);
 	else if (group->state == symmStopped && now >= group->stateEnds)
-		become(group, symmReleasing, now + RELEASE);
+		release(group, now);
 	else if (group->state == symmReleasing && now >= group->stateEnds)
 		become(group, symmOver, 0);
 	if (group->state != symmReleasing)

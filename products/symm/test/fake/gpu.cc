@@ -19,6 +19,7 @@ void symmHostRun(const struct symmCall *call);
 }
 
 enum { SHORT = 2 };  /* a channel on which calls that nobody waits for end soon */
+enum { LATE = 4 };   /* one on which calls begin when there is a signal */
 enum { LIMIT = 77 }; /* GIN_TIMEOUT */
 
 static void kernel(const struct symmCall *call)
@@ -29,6 +30,9 @@ static void kernel(const struct symmCall *call)
 		EXPECT_EQUAL(c.timeout, LIMIT * 1000000000ull);
 		c.timeout = 30000000;
 	}
+	while (c.channel == LATE &&
+	       !__atomic_load_n(c.pads[c.rank] + c.channel * c.nRanks + c.first, __ATOMIC_RELAXED))
+		sched_yield();
 	symmHostRun(&c);
 }
 
@@ -134,6 +138,8 @@ static void released(const Rank &r)
 	r.meet();
 	if (r.rank == gone)
 		EXPECT_SUCCESS(ginCommAbort(r.comm));
+	else /* what it takes is no signal */
+		EXPECT(ginSymmWaitSignal(b.peers, gone, LATE, 60000, nullptr) != ginSuccess);
 	for (int i = 0; i < last * r.nRanks; i++)
 		while (i % r.nRanks != r.rank &&
 		       !__atomic_load_n(b.word(r.rank, 0, i), __ATOMIC_RELAXED))
