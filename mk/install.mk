@@ -98,10 +98,10 @@ put-aliases = $(Q)umask 022 && awk -f man/aliases.awk $(1) | while read -r alias
 	echo ".so $$page" >"$(DESTDIR)$(MANDIR)/$$alias" || exit; done
 put-link = $(Q)ln -sf $(2) "$(DESTDIR)$(1)"
 put-plugins = $(PMIX) $(RDMA) $(OFI) $(SELFTEST) $(STREAM)
-put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
+put-tool = $(if $(filter $(1),$(TOOLS)),$(Q)umask 022 && $(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call link-tool,$(1),"$(DESTDIR)$(BINDIR)/$(1)",$(TOOL_RPATH)))
 
-put-tool-cu = $(Q)$(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
+put-tool-cu = $(Q)umask 022 && $(INSTALL) -d "$(DESTDIR)$(BINDIR)" && \
 	$(call cu-link,$(call cu-objects,$(1)),"$(DESTDIR)$(BINDIR)/$(notdir $(1))",$(TOOL_RPATH))
 
 put-nccl-home = $(Q)umask 022 && $(call nccl-forward,"$(DESTDIR)$(1)/include") && \
