@@ -415,6 +415,46 @@ static void rule10_barrierOverContexts(Rank &r)
 		barriersOverContexts(r, {r.nRanks / 2, r.rank / 2, 2});
 }
 
+/* Counters and shadows of all contexts, each raised by a number of its own. */
+struct ContextsApart {
+	ginDevComm dc;
+	ginWindow_t window;
+	uint64_t *wrong;
+
+	GIN_FN void operator()() const
+	{
+		uint64_t n = 0;
+		for (uint32_t i = 0; i < dc.contexts * dc.counters; i++)
+			for (uint32_t k = 0; k <= i; k++)
+				n += Gin(dc, i / dc.counters)
+					     .put(static_cast<int>(dc.rank), window, 8, window, 0,
+						  8, GinNone{},
+						  GinCounterInc{i % dc.counters}) != ginSuccess;
+		for (uint32_t i = 0; i < dc.contexts * dc.signals; i++)
+			Gin(dc, i / dc.signals).increaseSignalShadow(i % dc.signals, i + 1);
+		for (uint32_t i = 0; i < dc.contexts * dc.counters; i++) {
+			const Gin gin(dc, i / dc.counters);
+			n += gin.waitCounter(i % dc.counters, i + 1) != ginSuccess;
+			n += gin.readCounter(i % dc.counters) != i + 1;
+		}
+		for (uint32_t i = 0; i < dc.contexts * dc.signals; i++)
+			n += ginLocalLoad(Gin(dc, i / dc.signals).signalShadow(i % dc.signals)) !=
+			     i + 1;
+		*wrong = n;
+	}
+};
+
+static void contextsApart(Rank &r)
+{
+	Buffer words(r, 16);
+	Device device(r, 3, 2); /* fewer signals than counters */
+	Results wrong(r, 1);
+
+	launch(r, 1, 1, ContextsApart{device.dc, words.window, wrong.words});
+	EXPECT(device.dc.counters > device.dc.signals && wrong.all(0));
+	meet(r);
+}
+
 /* Sets of peers in one word: the largest numbers, and strides of both signs. */
 static void peerSets(Rank &)
 {
@@ -532,6 +572,7 @@ static const Test tests[] = {
 	{"rule 4: signals alone", rule4_signalsAlone},
 	{"shadows follow", shadowsFollow},
 	{"rule 4: a narrow compare rolls", rule4_narrowCompareRolls},
+	{"contexts have counters and shadows of their own", contextsApart},
 	{"sets of peers in one word", peerSets},
 	{"rule 10: barriers order all before to all after", rule10_barrier},
 	{"rule 10: barriers order the puts of all contexts", rule10_barrierOverContexts},
