@@ -350,6 +350,7 @@ struct PutWrong {
 		results[6] = good.waitCounter(0, 1);
 		results[7] = good.waitSignal(0, 1);
 		results[8] = bad.readSignal(0) + bad.readCounter(0);
+		results[10] = GinBarrier(dc, ginTeamWorld(dc), 0, 1).arrive();
 	}
 };
 
@@ -373,7 +374,8 @@ static void wrongOnesFailTheirContextAlone(Rank &r)
 {
 	Buffer target(r, 64), source(r, 64), words(r, 8, wordsAllocator(r));
 	std::vector<unsigned char> bytes(64), expected(64, 0x5a);
-	Results results(r, 10);
+	Results results(r, 11);
+	ginErrorRecord_t record;
 
 	for (size_t i = 0; i < bytes.size(); i++)
 		bytes[i] = pattern(static_cast<uint32_t>(r.rank), 0, i);
@@ -393,8 +395,10 @@ static void wrongOnesFailTheirContextAlone(Rank &r)
 					results.words});
 			meet(r);
 		}
-		for (int i = 1; i < 5; i++)
+		for (int i : {1, 2, 3, 4, 10}) /* a barrier waits for the posts of all contexts */
 			EXPECT(results.words[i] == ginErrorInvalidArgument);
+		CHECK(ginDevCommGetError(r.comm, &dc, &record));
+		EXPECT(record.call == ginCallFlush && record.peer == -1);
 		for (int i : {0, 5, 6, 7})
 			EXPECT(results.words[i] == ginSuccess);
 		EXPECT(results.words[8] == 0);
