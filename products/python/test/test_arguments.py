@@ -3,6 +3,7 @@
 
 import copy
 import pickle
+import types
 
 import numpy as np
 import pytest
@@ -239,3 +240,10 @@ def test_joining():
         libgin.Communicator(id=libgin.unique_id(), rank="0", size=1)
     with pytest.raises(ValueError, match="size is 4294967297: give"):
         libgin.Communicator(allgather=lambda data: [data], rank=0, size=2**32 + 1)
+
+
+def test_a_gpu_is_no_host_thread():
+    dc = libgin.DeviceCommunicator.__new__(libgin.DeviceCommunicator)
+    dc._comm = types.SimpleNamespace(device_index=0)
+    with pytest.raises(ValueError, match="dc is of GPU 0: host threads cannot use it"):
+        host._handle(libgin.DeviceCommunicator, "dc", dc)

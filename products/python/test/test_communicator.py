@@ -8,6 +8,7 @@ import pytest
 from conftest import python
 
 import libgin
+from libgin import _abi, records
 
 
 def test_ranks_find_each_other(size):
@@ -135,6 +136,13 @@ with libgin.Communicator(device="none") as comm, comm.register(comm.alloc(64)) a
         [stats] = comm.stats()
         print([context["put_bytes"] for context in stats["contexts"]], stats["peers"])
 """
+
+
+def test_statistics_without_bytes():
+    numbers = dict(posted=3, completed=2, failed=1, putBytes=8, counted=_abi.GIN_COUNTED_POSTS)
+    seen = records.counted(_abi.ginPeerStats(**numbers))
+    assert (seen["posted"], seen["completed"], seen["failed"]) == (3, 2, 1)
+    assert seen["put_bytes"] is None and seen["get_bytes"] is None
 
 
 def test_statistics():

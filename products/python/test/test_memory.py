@@ -70,6 +70,8 @@ def test_the_memory_of_an_array_by_dlpack():
             memory.span_of(OnlyDlpack(wrong))
     with pytest.raises(TypeError, match="a list is neither"):
         memory.span_of([1])
+    text = np.array(["ab", "c"])
+    assert memory.span_of(text) == (text.ctypes.data, 2 * 2 * 4)
 
 
 def test_the_lanes_and_the_offset_of_a_capsule():

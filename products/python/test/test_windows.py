@@ -100,6 +100,7 @@ def test_the_default_timeout_and_the_requirements():
         with pytest.raises(libgin.UnsupportedError, match="requirements.routes"):
             comm.device(routes=["gdaki"])
         comm.device(routes=["direct", "proxy"]).close()
+        comm.device(routes=["direct", "direct"]).close()
 
 
 def test_an_exception_in_a_kernel_is_raised():
