@@ -304,10 +304,13 @@ static int endOnce(struct fabric *f, void *memory)
 	return result;
 }
 
+static uint8_t serviceLevel = 7; /* the highest on Ethernet */
+
 static int networkOnce(void)
 {
 	static struct rdmaWanted port = {.device = "mlx5_0", .gid = -1, .isPlain = 1};
-	static struct rdmaPath path = {.timeout = 14, .retries = 7, .hopLimit = 64};
+	const struct rdmaPath path = {
+		.serviceLevel = serviceLevel, .timeout = 14, .retries = 7, .hopLimit = 64};
 	const struct fabricWanted wanted = {.provider = "",
 					    .interface = "",
 					    .address = "",
@@ -371,6 +374,12 @@ static void network(void)
 	EXPECT(pluginOpen(&plugin, &found, nicWhy, sizeof(nicWhy)) == pluginFound);
 	net = found;
 	eachOf(networkOnce, "");
+	serviceLevel = 8;
+	failing = -1;
+	if (nicProfile("roce"))
+		EXPECT_REFUSED(networkOnce(), "GIN_NIC_SL: must be 0 to 7 on Ethernet");
+	else
+		EXPECT_NIC(networkOnce());
 }
 
 static const char *word;  /* of the device's fault */

@@ -654,6 +654,10 @@ static void attributes(void)
 	closeBoth();
 	EXPECT_FABRIC(net->probe(&wanted, &about, why));
 	EXPECT_EQUAL(about.speed, nicProfile("cx6") ? 200000 : 400000); /* of four lanes */
+	EXPECT_EQUAL(about.mostBytes, VERBS_PIECE);
+	mostMessage = 5000;
+	EXPECT_FABRIC(net->probe(&wanted, &about, why));
+	EXPECT_EQUAL(about.mostBytes, 5000);
 }
 
 static void connectTo(const struct rdmaAddress *to)

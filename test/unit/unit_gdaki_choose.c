@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unit_gdaki_choose.c - which port a rank uses, and how near NICs are to GPUs */
+/*
+ * unit_gdaki_choose.c - which port a rank uses, how near NICs are to GPUs, and the ports that the
+ * proxy uses together
+ */
+/* LINK: -Wl,--wrap=networkPlugin,--wrap=rdmaRailFind */
+#include "backends/proxy/network/choice/rails.h"
 #include "backends/rdma/port.h"
 #include "pinning.h"
 
@@ -209,10 +214,82 @@ static void tidy(void)
 	EXPECT(!system(command));
 }
 
+/* What a probe finds for each rail of the network verbs. */
+static struct fabricAbout probed[NETWORK_RAILS];
+
+const struct rdma *__wrap_rdmaRailFind(const struct backendHost *unused, struct rdmaRail rail,
+				       struct rdmaChoice *out, char *why)
+{
+	static const struct rdma calls;
+
+	(void)unused, (void)why;
+	out->found.port = (int)rail.index;
+	return &calls;
+}
+
+static int probeRail(const struct fabricWanted *want, struct fabricAbout *about, char *why)
+{
+	(void)why;
+	*about = probed[atoi(strchr(want->interface, ':') + 1)];
+	return fabricOk;
+}
+
+const struct fabricCalls *__wrap_networkPlugin(const char *name, char *why)
+{
+	static const struct fabricCalls calls = {.probe = probeRail};
+
+	(void)name, (void)why;
+	return &calls;
+}
+
+static void expectRails(uint32_t lanes, uint8_t count, uint32_t speed, uint64_t mostBytes)
+{
+	struct networkFound found;
+	char why[BACKEND_WHY];
+
+	EXPECT(networkRailsFind(&host, NETWORK_VERBS, lanes, &found, why));
+	EXPECT_EQUAL(found.rails, count);
+	EXPECT_EQUAL(found.about.speed, speed);
+	EXPECT_EQUAL(found.about.mostBytes, mostBytes);
+}
+
+/* As many as work alike; their speeds add up, and the shortest message of them counts. */
+static void railsOfProxy(void)
+{
+	setenv("GIN_NIC_RAILS", "3", 1);
+	for (unsigned i = 0; i < NETWORK_RAILS; i++) {
+		probed[i] = (struct fabricAbout){.speed = 100 << i, .kind = 7, .mostBytes = 9000};
+		snprintf(probed[i].interface, sizeof(probed[i].interface), "mlx5_%u", i);
+	}
+	probed[1].mostBytes = 4000;
+	expectRails(8, 3, 700, 4000);
+	expectRails(2, 2, 300, 4000);
+	expectRails(1, 1, 100, 9000);
+	probed[2].kind = 8;
+	expectRails(8, 2, 300, 4000);
+	strcpy(probed[1].interface, "mlx5_0");
+	expectRails(8, 1, 100, 9000);
+}
+
+static void names(void)
+{
+	struct transportChoice choice;
+
+	EXPECT(networkChoiceRead("abcdefg,ipc", &choice));
+	EXPECT_TEXT(choice.name, "abcdefg");
+	EXPECT(choice.allowsIpc && choice.prefersNetwork);
+	EXPECT(!networkChoiceRead("abcdefgh", &choice));
+	EXPECT(networkChoiceRead("ipc,a", &choice));
+	EXPECT(choice.allowsIpc && !choice.prefersNetwork);
+	EXPECT(!networkChoiceRead("a,b", &choice));
+}
+
 int main(void)
 {
 	chosen();
 	rails();
+	expectChild("rails of the proxy", railsOfProxy);
+	expectChild("names of networks", names);
 	none();
 	byNccl();
 	near();

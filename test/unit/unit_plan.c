@@ -17,6 +17,7 @@
 
 #include "backends/backend.h"
 #include "backends/proxy/network/choice/rails.h"
+#include "backends/proxy/verbs/sizes.h"
 #include "backends/rdma/rdma.h"
 #include "expect.h"
 #include "lib/control/internal.h"
@@ -569,6 +570,25 @@ static void badCalls(void)
 	EXPECT_EQUAL(info.count, 0);
 }
 
+/* Queue pairs of verbs: their requests, a power of two, within the limits of the device. */
+static void shapes(void)
+{
+	static const struct {
+		uint32_t peers, hasGpu, requests, completions, room, depth;
+	} cases[] = {{2, 0, 32768, 4194303, 2, 128},  {2, 1, 32768, 4194303, 3, 128},
+		     {2, 1, 100, 4194303, 3, 64},     {2, 1, 32768, 767, 3, 64},
+		     {2, 1, 32768, 768, 3, 128},      {64, 0, 32768, 4194303, 64, 128},
+		     {65, 0, 32768, 4194303, 65, 64}, {5000, 0, 32768, 4194303, 5000, 16},
+		     {64, 0, 32768, 127, 64, 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct verbsShape s = verbsShapeOf(cases[i].peers, (int)cases[i].hasGpu,
+						   cases[i].requests, cases[i].completions);
+		EXPECT_EQUAL(s.room, cases[i].room);
+		EXPECT_EQUAL(s.depth, cases[i].depth);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	unplanned = mmap(NULL, sizeof(int64_t[COUNTS][3]), PROT_READ | PROT_WRITE,
@@ -579,6 +599,7 @@ int main(int argc, char **argv)
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
 	expectChild("bad calls", badCalls);
 	expectChild("growth", growth);
+	expectChild("queue pairs of verbs", shapes);
 	if (argc > 1 && !strcmp(argv[1], "gdaki")) {
 		if (!hasNic())
 			return 77;
