@@ -112,6 +112,7 @@ static void badRanks(void)
 		       "nRanks is 2147483647: at most 1048576");
 	EXPECT_NO_RANK(&host, &id, 0, ROOT_RANKS + 1, ginErrorInvalidArgument,
 		       "nRanks is 1048577: at most 1048576");
+	EXPECT_NO_RANK(&host, &id, ROOT_RANKS, ROOT_RANKS, ginErrorInvalidArgument, "must be 0 to");
 	expectAlone(NULL, &id);
 }
 

@@ -186,6 +186,22 @@ static int localRanksOf(const ginConfig_t *config)
 	return closeComm(comm);
 }
 
+/* Two ranks of each host, and perhaps one of the last one: a domain has equally many of each. */
+static int domains(const ginConfig_t *config)
+{
+	char host[16];
+	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+
+	snprintf(host, sizeof(host), "h%d", config->rank / 2);
+	setenv("GIN_HOSTID", host, 1);
+	setenv("GIN_TRANSPORT", "ipc", 1);
+	ginComm_t comm = openComm(config);
+	EXPECT_SUCCESS(ginCommQuery(comm, &info));
+	EXPECT_EQUAL(info.domainSize, 2 - config->nRanks % 2);
+	EXPECT_EQUAL(info.domainRank, config->rank % info.domainSize);
+	return closeComm(comm);
+}
+
 static int ruledOut(const ginConfig_t *config)
 {
 	setenv("GIN_ROUTE", "network", 1);
@@ -332,6 +348,8 @@ int main(void)
 	EXPECT(counted != MAP_FAILED);
 	runForks("bad queries", 3, badQueries);
 	runForks("ranks of two hosts", 5, localRanksOf);
+	runForks("domains of two hosts", 4, domains);
+	runForks("domains of two hosts, one of one rank", 3, domains);
 	runForks("GIN_ROUTE rules a backend out", 2, ruledOut);
 	runForks("allgather", 3, allgathers);
 	runThreads("allgather", 3, allgathers);

@@ -111,7 +111,7 @@ static inline void *teamThread(void *arg)
 	return NULL;
 }
 
-/* The name of all hosts, if a test sets it. */
+/* The name of all hosts, if a test sets it; else that of rank r is "r". */
 static const char *teamHost;
 
 static inline void teamPrepare(struct team *team, struct member *m, int rank)
@@ -121,6 +121,7 @@ static inline void teamPrepare(struct team *team, struct member *m, int rank)
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->changed, NULL);
 	EXPECT_SUCCESS(identityMake(&team->ranks[rank]));
+	snprintf(team->ranks[rank].host, sizeof(team->ranks[rank].host), "%d", rank);
 	if (teamHost)
 		snprintf(team->ranks[rank].host, sizeof(team->ranks[rank].host), "%s", teamHost);
 	EXPECT_SUCCESS(controlPrepare(&m->control, rank, team->nRanks, &team->ranks[rank]));

@@ -239,7 +239,8 @@ static void portIsTaken(struct member *m)
  * What rank 2's attempts to connect to rank 1 end with: one of its two addresses refuses, the other
  * one says nothing about it, then both are silent for a moment.
  */
-static const int endings[] = {ECONNREFUSED, EADDRNOTAVAIL, ENETUNREACH, ENETUNREACH};
+static const int silence[] = {ECONNREFUSED, EADDRNOTAVAIL, ENETUNREACH, ENETUNREACH, 0};
+static const int *endings = silence; /* up to a 0 */
 static unsigned attempts;
 static uint16_t portOf1;
 
@@ -250,7 +251,7 @@ int connect(int fd, const struct sockaddr *address, socklen_t bytes)
 
 	if (port && ((const struct sockaddr_in *)(const void *)address)->sin_port == htons(port)) {
 		unsigned i = __atomic_fetch_add(&attempts, 1, __ATOMIC_RELAXED);
-		if (i < sizeof(endings) / sizeof(endings[0])) {
+		if (i < 4 && endings[i]) {
 			errno = endings[i];
 			return -1;
 		}
@@ -298,6 +299,32 @@ static void refusalIsForgotten(void)
 	teamJoin(&team);
 }
 
+static void hasTwoChildren(struct member *m)
+{
+	if (!m->rank)
+		__atomic_store_n(&portOf1, m->team->ranks[0].port, __ATOMIC_RELAXED);
+	haveTwoAddresses(m);
+}
+
+static void comesAgain(struct member *m)
+{
+	EXPECT_SUCCESS(m->opened);
+	teamExpectWell(m);
+	EXPECT(__atomic_load_n(&attempts, __ATOMIC_RELAXED) > 2);
+}
+
+/* Rank 0 has had too many connections, and another address refuses: its child tries again. */
+static void resetAndRefusal(void)
+{
+	static struct team team = {.beforeOpen = hasTwoChildren, .body = comesAgain};
+	static const int both[] = {ECONNRESET, ECONNREFUSED, 0};
+
+	endings = both;
+	setenv("GIN_TIMEOUT", "60", 1);
+	teamStart(&team, 2);
+	teamJoin(&team);
+}
+
 typedef void (*body_t)(struct member *);
 
 static void run(const char *name, int nRanks, int isTopFirst, body_t body)
@@ -325,6 +352,7 @@ int main(void)
 	teamChild("a rank that is lost accuses another", 20, "60", accusesInVain);
 	teamChild("ranks leave after a death", 20, "60", leaveAfterDeath);
 	expectChild("a refusal, and an attempt that says nothing", refusalIsForgotten);
+	expectChild("a reset, and a refusal by another address", resetAndRefusal);
 	teamChild("another program takes the port of a dead rank", 4, "3", portIsTaken);
 	taker.hangsUp = 1;
 	teamChild("it hangs up", 4, "3", portIsTaken);

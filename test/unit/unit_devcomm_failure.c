@@ -103,6 +103,9 @@ static int failInCreate(const ginConfig_t *given)
 	if (!config.rank) {
 		expectLine(&dc, failRank, ginErrorPeer);
 		expectPeers(&dc, failRank);
+		devCommsFail(comm, 1, ginErrorPeer);
+		EXPECT_SUCCESS(ginCommMask(comm, 1));
+		EXPECT_EQUAL(comm->lost[1], lostDead | lostMasked);
 	}
 	ginDevCommDestroy(comm, &dc);
 	ginCommDestroy(comm);
@@ -272,6 +275,14 @@ static void warnings(void)
 	warnedAgain(5, 1);
 }
 
+/* A kernel has written the number of the call. */
+static void callNames(void)
+{
+	EXPECT_TEXT(devCommCallName(ginCallShadow), "call on a signal's shadow");
+	for (uint32_t call = ginCallShadow + 1; call < ginCallShadow + 9; call++)
+		EXPECT_TEXT(devCommCallName(call), "unknown call");
+}
+
 /* Seven bits of the line have the number. */
 static void questions(void)
 {
@@ -344,6 +355,7 @@ int main(void)
 	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
 	expectChild("the ranks for which kernels wait", ranksOfWaits);
 	expectChild("warnings of waits that are alike", warnings);
+	expectChild("names of calls", callNames);
 	expectChild("numbers of questions", questions);
 	expectChild("ranks to which posts stall", stalledSince);
 #ifdef __SANITIZE_ADDRESS__

@@ -179,7 +179,7 @@ static void contexts(void)
 					 .hasFailed = hasNotFailed};
 	const struct transportScope scope = {&host, NULL, serves, 1, locks};
 	struct proxyWindow *window = windowOfWord();
-	struct proxyWork work[4], *w;
+	struct proxyWork work[5], *w;
 	uint32_t done[2] = {0};
 	void *ipc = NULL;
 
@@ -202,6 +202,13 @@ static void contexts(void)
 		}
 	}
 	EXPECT(done[0] >= 99 && done[0] <= 101);
+	/* A signal changes 8 bytes, however short its put is. */
+	work[4] = (struct proxyWork){.op = ginOpPut, .bytes = 3, .addend = 1ull << 40};
+	work[4].word.window = window;
+	EXPECT_SUCCESS(transportIpc.raise(of, &work[4]));
+	while (transportIpc.landed(of) != &work[4])
+		engineStep();
+	EXPECT_EQUAL(gpuWord >> 40, 1);
 	transportIpc.close(ipc);
 	free(window);
 	closeLanes();
