@@ -8,7 +8,7 @@
 /* PACKAGES: libmlx5 libibverbs */
 /* NEEDS: libgin-rdma.so */
 #include "backends/rdma/port.h"
-#include "backends/gdaki/pairs.h"
+#include "backends/gdaki/contexts.h"
 #include "pinning.h"
 
 #include "nic_rig.h"
@@ -285,6 +285,32 @@ static void oneRefuses(void)
 	allRanks();
 }
 
+static int isOdd(const void *of, int rank)
+{
+	return of != NULL && rank % 2;
+}
+
+/* What is outstanding to a rank: in the queue of each context, or in its shared one. By hand. */
+static void outstanding(void)
+{
+	uint32_t index[] = {0, 0, 1, 1};
+	struct gdakiPairs pairs = {
+		.wanted = {.serves = isOdd, .of = index, .contexts = 2, .shared = 1},
+		.peers = 2,
+		.others = 2,
+		.index = index};
+	struct gdakiSeen seen[] = {{1, 0}, {2, 0}, {4, 0}, {8, 30}, {16, 20}, {32, 10}};
+	const struct gdakiContexts s = {.contexts = 2, .pairs = &pairs, .count = 6, .seen = seen};
+	static const uint64_t expected[RANKS][2] = {{16, 20}, {5, 0}, {32, 10}, {10, 30}};
+
+	for (int r = 0; r < RANKS; r++) {
+		uint64_t completed = 0;
+		EXPECT_EQUAL(gdakiContextsOutstanding((void *)(uintptr_t)&s, r, &completed),
+			     expected[r][0]);
+		EXPECT_EQUAL(completed, expected[r][1]);
+	}
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -292,6 +318,7 @@ int main(void)
 	EXPECT(rdmaLoad(nicWhy, sizeof(nicWhy)) == nic);
 	refusing = -1;
 	nicNeedAtomics();
+	expectChild("what is outstanding to a rank", outstanding);
 	expectChild("all over the network", allRanks);
 	expectChild("some pairs are direct", someDirect);
 	expectChild("a rank fails", oneRefuses);

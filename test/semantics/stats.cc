@@ -298,16 +298,22 @@ static long slackOfProxies()
 	return most;
 }
 
-/* One thread for each rank of this process, once each rank has its thread. */
-static std::vector<cpu_set_t> masksOfRanks(Rank &r)
+/* Once there are `count` threads. */
+static std::vector<cpu_set_t> masksOfProxies(int count)
 {
 	std::vector<cpu_set_t> masks = masksOfProxies();
-	while (masks.size() < static_cast<size_t>(r.nRanks)) { /* a thread gets its name late */
+	while (masks.size() < static_cast<size_t>(count)) { /* a thread gets its name late */
 		std::this_thread::yield();
 		masks = masksOfProxies();
 	}
-	EXPECT(masks.size() == static_cast<size_t>(r.nRanks));
+	EXPECT(masks.size() == static_cast<size_t>(count));
 	return masks;
+}
+
+/* One thread for each rank of this process, once each rank has its thread. */
+static std::vector<cpu_set_t> masksOfRanks(Rank &r)
+{
+	return masksOfProxies(r.nRanks);
 }
 
 /* The process may use one CPU alone: the proxy uses it, too, and says so. */
@@ -349,6 +355,28 @@ static void pinned(Rank &r, const ginDevComm &dc)
 		usleep(1000);
 	}
 	meet(r);
+}
+
+/* Of two CPUs, a communicator that has ended leaves its one to the next communicator. */
+static int freed(const ginConfig_t *config)
+{
+	cpu_set_t own = ownMask(), all;
+	Rank r[3];
+
+	while (CPU_COUNT(&own) > 2)
+		CPU_CLR(firstOf(own), &own);
+	EXPECT(!sched_setaffinity(0, sizeof(own), &own));
+	rankOpen(r[0], config);
+	rankOpen(r[1], config);
+	rankClose(r[1]);
+	rankOpen(r[2], config); // in its turn it would get the CPU of the first one
+	CPU_ZERO(&all);
+	for (const cpu_set_t &mask : masksOfProxies(2))
+		CPU_OR(&all, &all, &mask);
+	EXPECT(CPU_EQUAL(&all, &own));
+	rankClose(r[0]);
+	rankClose(r[2]);
+	return 0;
 }
 
 /* Runs the test in a process of its own, as `n` threads. Returns its standard error. */
@@ -398,6 +426,7 @@ static void testPlaces()
 	setenv("GIN_PROXY_AFFINITY", "cpu", 1);
 	log = inChild("2 ranks, GIN_PROXY_AFFINITY=cpu", 2, with<pinned, 1, 16>);
 	inChild("5 ranks, GIN_PROXY_AFFINITY=cpu", 5, with<pinned, 1, 16>);
+	inChild("a communicator has ended, GIN_PROXY_AFFINITY=cpu", 1, freed);
 	cpu_set_t own = ownMask();
 	EXPECT(CPU_COUNT(&own) < 2 || !countOf(log, "share the one CPU"));
 	unsetenv("GIN_PROXY_AFFINITY");

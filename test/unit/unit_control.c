@@ -8,6 +8,7 @@
  */
 #include "control_team.h"
 
+#include "lib/base/deadline.h"
 #include "lib/base/net/auth.h"
 
 /* Byte i of the contribution of `rank` in `round`. */
@@ -470,6 +471,18 @@ static void twin(void)
 	openBehind(3, behindTwin, afterTwin);
 }
 
+/* A call within a call has the limit of the outer one, which stays when it ends. */
+static void callsWithinCalls(void)
+{
+	uint64_t outer = deadlineBegin(), end = deadlineHere(), inner = deadlineBegin();
+
+	EXPECT(deadlineHere() == end);
+	deadlineEnd(inner);
+	EXPECT(deadlineHere() == end);
+	deadlineEnd(outer);
+	EXPECT(deadlineHere() > end);
+}
+
 int main(void)
 {
 	static const int counts[] = {1, 2, 3, 17, 40};
@@ -492,6 +505,7 @@ int main(void)
 	teamChild("small buffers", 40, "60", smallBuffers);
 	teamChild("a long sentence", 3, "60", longSentence);
 	teamChild("a rank leaves early", 3, "60", oneLeavesEarly);
+	expectChild("limits of calls within calls", callsWithinCalls);
 	expectChild("strangers at the door", strangers);
 	expectChild("a silent stranger at the door", silentStranger);
 	expectChild("the same rank twice", twin);

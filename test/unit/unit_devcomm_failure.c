@@ -91,7 +91,9 @@ static int failInCreate(const ginConfig_t *given)
 	ginComm_t comm;
 
 	config.device = GIN_DEVICE_NONE;
+	config.copyEngines = !config.rank; /* one rank is enough */
 	EXPECT_SUCCESS(ginCommInit(&config, &comm));
+	EXPECT(comm->copyEngines);
 	ginDevComm dc = createDevComm(comm);
 	expectLine(&dc, 0, ginSuccess);
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));

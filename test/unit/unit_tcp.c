@@ -143,8 +143,13 @@ static void badRanks(void)
 			 pairs[i][0], pairs[i][1]);
 		expectRefused(words);
 	}
-	setRank("1", "3");
-	free(join());
+	setRank("1048575", "1048576");
+	char why[BOOTSTRAP_WHY] = "";
+	void *state = NULL;
+	int rank = -1, nRanks = -1;
+	EXPECT_EQUAL(bootstrapTcpOps.open(&wanted, &state, &rank, &nRanks, why), 0);
+	EXPECT(rank == ROOT_RANKS - 1 && nRanks == ROOT_RANKS);
+	free(state);
 }
 
 /* The first complete pair counts. */
