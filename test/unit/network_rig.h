@@ -106,6 +106,7 @@ static const struct cuda *rigCuda;
 static int rigReachesGpu;
 static int rigOneGpu; /* set: rank 1 alone has a GPU */
 static uint8_t rigRails = 1;
+static uint32_t rigOpening; /* the rank that opens its network */
 
 static inline uint32_t chanceOf(struct side *s, uint32_t below)
 {
@@ -262,6 +263,7 @@ static inline void sidePrepare(struct side *s, uint32_t rank, uint64_t seed)
 
 static inline void sideOpen(struct side *s, void *address)
 {
+	rigOpening = s->rank;
 	EXPECT_SUCCESS(transportNetwork.open(&s->scope, &s->network));
 	EXPECT_SUCCESS(transportNetwork.address(s->network, 0, address));
 	s->lanes.of = s->of;

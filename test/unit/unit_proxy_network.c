@@ -10,6 +10,7 @@
  * into windows, or through pinned slots: of host memory (GIN_BOUNCE=always), or of "GPU memory"
  * which the late copy engines of fake_engine.h reach.
  */
+/* LINK: -Wl,--wrap=paramNumber */
 /* NEEDS: libgin-weak.so */
 #include "network_rig.h"
 
@@ -392,6 +393,23 @@ static void always(void)
 	exchange();
 }
 
+static unsigned slotOf1; /* GIN_BOUNCE_SLOT of rank 1; 0: that of both */
+
+unsigned __real_paramNumber(enum param param);
+
+unsigned __wrap_paramNumber(enum param param)
+{
+	int isOf1 = param == paramBounceSlot && slotOf1 && rigOpening == 1;
+
+	return isOf1 ? slotOf1 : __real_paramNumber(param);
+}
+
+static void unequalSlots(void)
+{
+	slotOf1 = 16;
+	always();
+}
+
 static void alwaysOrdered(void)
 {
 	setenv("WEAK_ORDERED", "1", 1);
@@ -631,6 +649,7 @@ int main(int argc, char **argv)
 	expectChild("operations in pieces", pieces);
 	expectChild("a window of messages that is full", fullWindow);
 	expectChild("through slots", always);
+	expectChild("through slots of two lengths", unequalSlots);
 	expectChild("through slots, an ordered network", alwaysOrdered);
 	expectChild("GPU memory", byEngines);
 	expectChild("GPU memory, an ordered network", byEnginesOrdered);
