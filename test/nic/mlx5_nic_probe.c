@@ -54,6 +54,12 @@ static void badGid(void)
 	expectWhy("GIN_NIC_GID=first: must be an index");
 }
 
+static void negativeGid(void)
+{
+	setenv("GIN_NIC_GID", "-1", 1);
+	expectWhy("GIN_NIC_GID=-1: must be an index, 0 at least");
+}
+
 static void noAtomics(void)
 {
 	expectWhy("no 8-byte atomics");
@@ -84,5 +90,6 @@ int main(void)
 	expectChild("another NIC", otherNic);
 	expectChild("another GID", otherGid);
 	expectChild("no GID", badGid);
+	expectChild("a negative GID", negativeGid);
 	return expectFailures != 0;
 }

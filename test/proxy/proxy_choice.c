@@ -235,6 +235,19 @@ static int oneHostByProxy(const ginConfig_t *config)
 	return expectFailures;
 }
 
+/* Ranks of one host take the way that one of them prefers. */
+static int listsDiffer(const ginConfig_t *config)
+{
+	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
+	setenv("GIN_TRANSPORT", config->rank ? "ofi,ipc" : "ipc,ofi", 1);
+	ginComm_t comm = openComm(config);
+
+	EXPECT_HAS(peerOf(comm, !config->rank).why, "libfabric ");
+	EXPECT_SUCCESS(ginCommDestroy(comm));
+	return expectFailures;
+}
+
 static int asHosts(const ginConfig_t *config)
 {
 	setenv("GIN_HOSTID", config->rank ? "b" : "a", 1);
@@ -363,6 +376,7 @@ int main(void)
 		printf("left out: two hosts by libfabric: libgin was built without libfabric\n");
 		return expectFailures != 0;
 	}
+	expectForks("one host, a rank prefers a network", listsDiffer);
 	expectForks("two hosts", asHosts);
 	expectForks("two hosts, one without a network", oneWithout);
 	expectForks("two hosts with two providers", twoProviders);

@@ -96,6 +96,8 @@ static int failInCreate(const ginConfig_t *given)
 	EXPECT(comm->copyEngines);
 	ginDevComm dc = createDevComm(comm);
 	expectLine(&dc, 0, ginSuccess);
+	EXPECT((char *)(dc.waitClaims + GIN_WAITS) <=
+	       (char *)comm->devComms->local + comm->devComms->localBytes);
 	EXPECT_SUCCESS(ginDevCommDestroy(comm, &dc));
 	if (!config.rank) {
 		EXPECT(agreements > 0);

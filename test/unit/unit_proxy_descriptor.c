@@ -286,6 +286,10 @@ static void badAtomics(void)
 	EXPECT_EDGES(good8, {BEYOND, 1, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 8, 8},
 		     {"a result slot that does not exist", 4, 0, 64, GIN_QUEUE_RESULTS, 0, 1});
 	EXPECT_EDGES(good4, {BEYOND, 1, 0, GIN_DESCRIPTOR_OFFSET_BITS, BYTES, 4, 4});
+	rig.data->part[2].skew = 4; /* the window begins between two words of 8 bytes */
+	expectRefused("not aligned", good8);
+	expectResolves((uint64_t[8]){good8[0], at(rig.data, 4), 1, 0, 1});
+	rig.data->part[2].skew = 0;
 }
 
 static int within(const void *place, uint64_t bytes, const void *whole, size_t size)

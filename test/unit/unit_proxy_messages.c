@@ -430,6 +430,29 @@ static void lostWithMessages(void)
 	rigStop();
 }
 
+/* A peer is lost that has acknowledged an atomic, and has not answered it. */
+static void lostWithoutAnswer(void)
+{
+	struct messageChannel *c = NULL;
+	struct networkLane *lane;
+
+	rigStart(1);
+	lane = sideLane(&side[0]);
+	uint64_t word = (uint64_t)side[0].data->slot << GIN_DESCRIPTOR_OFFSET_BITS;
+	postTo(&side[0], (uint64_t[8]){word0(ginOpFetchAdd, 0, 1, 8), word, 1, 0, 1});
+	while (!c || c->next == FIRST_SERIAL) {
+		sideTurn(&side[0]);
+		c = lane->peer[1].channel;
+	}
+	c->acknowledged = c->next;
+	networkLose(lane, 1, "the test says so");
+	for (int i = 0; i < 100; i++)
+		sideTurn(&side[0]);
+	EXPECT(!engineIsBusy(side[0].engine));
+	EXPECT(side[0].ring.resultTickets[0] & GIN_QUEUE_FAILED);
+	rigStop();
+}
+
 int main(void)
 {
 	setenv("GIN_LOG", "error", 1);
@@ -438,6 +461,7 @@ int main(void)
 	expectChild("a signal that may be answered", glances);
 	expectChild("a message that is refused", refusedMessage);
 	expectChild("messages to a peer that is lost", lostWithMessages);
+	expectChild("an atomic at a peer that is lost", lostWithoutAnswer);
 	expectChild("words by immediates", immediates);
 	expectChild("wrong messages", wrongMessages);
 	expectChild("wrong messages with data", wrongData);

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -146,6 +147,33 @@ static void addresses(void)
 	EXPECT_EQUAL(socketAddresses("", one, 1), n != 0);
 	EXPECT_EQUAL(socketAddresses("no-such-if0", found, 16), 0);
 	EXPECT_EQUAL(socketAddresses("lo", found, 16), 0);
+	for (unsigned second = 0; second < 256; second++)
+		EXPECT_EQUAL(socketIsLinkLocal(&(struct netAddress){
+				     .family = AF_INET6, .bytes = {0xfe, (uint8_t)second}}),
+			     second >= 0x80 && second <= 0xbf);
+}
+
+/* The port of a connection that this end has ended first can be used again at once. */
+static void portOfEarlierJob(void)
+{
+	uint16_t port = (uint16_t)(20000 + getpid() % 9000); /* which the kernel gives nobody */
+	int own;
+
+	while ((own = socketListenAt(&v4, port)) < 0)
+		port++;
+	int peer = socketConnect(&v4, port, clockNow() + LONG);
+	int fd = socketAccept(own, clockNow() + LONG);
+
+	EXPECT(peer >= 0 && fd >= 0);
+	shutdown(fd, SHUT_WR);
+	char byte;
+	EXPECT_EQUAL(recv(peer, &byte, 1, 0), 0);
+	close(peer);
+	close(fd);
+	close(own);
+	own = socketListenAt(&v4, port);
+	EXPECT(own >= 0);
+	close(own);
 }
 
 static int option(int fd, int name)
@@ -177,6 +205,8 @@ static void silence(void)
 		EXPECT_EQUAL(option(there[i], TCP_KEEPIDLE), 10);
 		socketPatience(there[i], 60);
 		EXPECT_EQUAL(option(there[i], TCP_USER_TIMEOUT), 60000);
+		socketPatience(there[i], 1000000000); /* GIN_TIMEOUT's most */
+		EXPECT_EQUAL(option(there[i], TCP_USER_TIMEOUT), INT_MAX / 1000 * 1000);
 		close(here[i]);
 		close(there[i]);
 	}
@@ -248,6 +278,7 @@ int main(void)
 	sendToOneWhoDoesNotRead();
 	nobodyListens();
 	addresses();
+	portOfEarlierJob();
 	close(listener);
 	printf("unit_socket: passed\n");
 	return expectFailures != 0;
