@@ -305,6 +305,27 @@ static void refusal(void)
 	closeAll();
 }
 
+/* Another address of the rank than the one that has answered refuses: that says nothing. */
+static void refusalElsewhere(void)
+{
+	openAll();
+	identities[1].loopback = 0;
+	identities[1].addresses = 2;
+	identities[1].address[0] = loopback;
+	identities[1].address[1] = (struct netAddress){.family = AF_INET, .bytes = {127, 0, 0, 2}};
+	recoverAsk(&ranks[0], 1);
+	recoverRead(&ranks[1]);
+	recoverRead(&ranks[0]);
+	EXPECT_EQUAL(peer(1)->proven, 1);
+	ranks[0].recovery->peer[1].heard = 1; /* long ago: all addresses are asked */
+	ranks[0].recovery->peer[1].refused = 0;
+	recoverAsk(&ranks[0], 1);
+	recoverRead(&ranks[0]);
+	EXPECT_EQUAL(peer(1)->refused, 1u << 1);
+	EXPECT(!recoverIsGone(&ranks[0], 1));
+	closeAll();
+}
+
 /* Rank 1 has agreed, and rank 2 is alive and does not call. */
 static void absent(void)
 {
@@ -333,6 +354,7 @@ int main(void)
 	setsGrow();
 	silence();
 	refusal();
+	refusalElsewhere();
 	absent();
 	return 0;
 }
