@@ -29,8 +29,8 @@ template <uint32_t steps> struct AloneSteps : Poster<Ours> {
 			state = ginPeerObserve(call.dc.peers).state;
 		if (steps & stepLatched)
 			latched = ginLocalLoad(&q->latched);
-		ginSendFixed f = ginSendLoadFixed(q, false);
-		ginSendLoadLate(&f, q);
+		ginSendFixed f = ginSendLoad({}, q, GIN_SEND_WRITE);
+		f = ginSendLoad(f, q, GIN_SEND_TURN | GIN_SEND_RING);
 		if (steps & stepWindow)
 			lookUp(how, here, there);
 		if (steps & (stepRoom | stepRoomWeak) && !reserve(f, &first))

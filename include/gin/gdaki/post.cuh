@@ -391,9 +391,10 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	if (!GIN_WORK_EARLY && reserves)
 		range.first = ginTicketAdd(&q->reserved, range.count);
 	const uint32_t more = describe(p);
-	struct ginSendFixed f = ginSendLoadFixed(q, ginHowHas(how, GIN_HOW_COUNTS));
+	struct ginSendFixed f = ginSendLoad(
+		{}, q, GIN_SEND_WRITE | (ginHowHas(how, GIN_HOW_COUNTS) ? GIN_SEND_COUNT : 0));
 	if (GIN_WORK_EARLY)
-		ginSendLoadTurn(&f, q);
+		f = ginSendLoad(f, q, GIN_SEND_TURN);
 	uint64_t done = ginDoneLookFirst(&q->done) & ~GIN_SEND_CREDITING;
 	if (GIN_WORK_EARLY && reserves)
 		range.first = ginTicketAdd(&q->reserved, range.count);
@@ -414,7 +415,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 	/* 3. Hand over, one lane for all. The fence is cumulative: it covers all their sources. */
 	const bool toSystem = ginAnyOf(group, ginHowHas(more, GIN_HOW_SYSTEM));
 	if (!GIN_WORK_EARLY)
-		ginSendLoadLate(&f, q);
+		f = ginSendLoad(f, q, GIN_SEND_TURN | GIN_SEND_RING);
 	ginMeetAll(group);
 	if (group.rank)
 		return end;
@@ -423,7 +424,7 @@ GIN_FN uint64_t ginWorkShared(struct ginSendQueue *q, const struct ginPeer *peer
 		ginSourceRelease(ginScopeSystem);
 	ginTurnRelease(sharing);
 	if (GIN_WORK_EARLY)
-		ginSendLoadRing(&f, q); /* in flight during the exchange */
+		f = ginSendLoad(f, q, GIN_SEND_RING); /* in flight during the exchange */
 	/* 4. Ring, if the turn is here. */
 	ginSendHandOverReleased(q, f, range, ginHowHas(how, GIN_HOW_AGGREGATE), sharing);
 	return end;
@@ -441,8 +442,8 @@ GIN_FN uint64_t ginWorkAlone(struct ginSendQueue *q, const struct ginPeer *peer,
 	const uint32_t each = Kind::wqebbs(how);
 	uint32_t state = ginPeerObserve(peer).state;
 	uint32_t latched = ginSendState(q);
-	struct ginSendFixed f = ginSendLoadFixed(q, false);
-	ginSendLoadLate(&f, q);
+	struct ginSendFixed f = ginSendLoad({}, q, GIN_SEND_WRITE);
+	f = ginSendLoad(f, q, GIN_SEND_TURN | GIN_SEND_RING);
 	struct ginSendRange range = {held.first, each};
 	how |= describe(p);
 	const bool gpuMemory = f.gpuMemory && !ginHowHas(how, GIN_HOW_SYSTEM);

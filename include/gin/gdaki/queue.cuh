@@ -81,47 +81,41 @@ struct ginSendRange {
 	uint32_t count; /* at most the depth */
 };
 
-/* Loads the 16 bytes of q->fixed that begin at byte `at`. */
-GIN_FN void ginSendLoadPart(struct ginSendFixed *fixed, const struct ginSendQueue *q, uint32_t at)
-{
-	ginWord16 word = ginDataLoad<ginWord16>(reinterpret_cast<const char *>(&q->fixed) + at);
+/* What the steps of a post need of q->fixed: a bit for each word of 8 bytes. */
+enum {
+	GIN_SEND_WRITE = 0xc3, /* to write WQEs */
+	GIN_SEND_COUNT = 0x30, /* to name a counter */
+	GIN_SEND_TURN = 0x04,
+	GIN_SEND_RING = 0x38
+};
 
-	memcpy(reinterpret_cast<char *>(fixed) + at, &word, sizeof(word));
+/* Loads those of the two words at byte `at` that `words` has, by one load. */
+GIN_FN void ginSendLoadPair(struct ginSendFixed *fixed, const struct ginSendQueue *q,
+			    uint32_t words, uint32_t at)
+{
+	const char *from = reinterpret_cast<const char *>(&q->fixed) + at;
+	char *to = reinterpret_cast<char *>(fixed) + at;
+	const uint32_t pair = words >> at / 8 & 3, second = pair == 2 ? 8 : 0;
+
+	if (pair == 3) {
+		const ginWord16 both = ginDataLoad<ginWord16>(from);
+		memcpy(to, &both, sizeof(both));
+	} else if (pair) {
+		const uint64_t word = ginDataLoad<uint64_t>(from + second);
+		memcpy(to + second, &word, sizeof(word));
+	}
 }
 
-/* Loads the fields for writing WQEs, by loads that stay where they are. */
-GIN_FN struct ginSendFixed ginSendLoadFixed(const struct ginSendQueue *q, bool counts)
+/* `fixed` with these words, by loads that stay where they are. */
+GIN_FN struct ginSendFixed ginSendLoad(struct ginSendFixed fixed, const struct ginSendQueue *q,
+				       uint32_t words)
 {
-	struct ginSendFixed fixed = {};
-
 	static_assert(sizeof(fixed) == 64, "one cache line");
-	ginSendLoadPart(&fixed, q, 0);
-	if (counts)
-		ginSendLoadPart(&fixed, q, 32);
-	ginSendLoadPart(&fixed, q, 48);
+	ginSendLoadPair(&fixed, q, words, 0);
+	ginSendLoadPair(&fixed, q, words, 16);
+	ginSendLoadPair(&fixed, q, words, 32);
+	ginSendLoadPair(&fixed, q, words, 48);
 	return fixed;
-}
-
-/* Loads the field that the hand-over needs first: the address of the turn words. */
-GIN_FN void ginSendLoadTurn(struct ginSendFixed *fixed, const struct ginSendQueue *q)
-{
-	fixed->turn = reinterpret_cast<uint32_t *>(
-		ginDataLoad<uint64_t>(reinterpret_cast<const char *>(&q->fixed.turn)));
-}
-
-/* Loads the doorbell fields. Called after the WQEs are written, which do not need them. */
-GIN_FN void ginSendLoadRing(struct ginSendFixed *fixed, const struct ginSendQueue *q)
-{
-	fixed->record = reinterpret_cast<struct ginMlx5DoorbellRecord *>(
-		ginDataLoad<uint64_t>(reinterpret_cast<const char *>(&q->fixed.record)));
-	ginSendLoadPart(fixed, q, 32);
-}
-
-/* Loads the fields that ginSendLoadFixed() leaves out, all at once. */
-GIN_FN void ginSendLoadLate(struct ginSendFixed *fixed, const struct ginSendQueue *q)
-{
-	ginSendLoadPart(fixed, q, 16);
-	ginSendLoadPart(fixed, q, 32);
 }
 
 GIN_FN uint32_t ginSendMask(const struct ginSendFixed &f)
