@@ -3,7 +3,7 @@
  * result.pml - how the old values of atomics come back, in reused result slots; for spin
  *
  *   here           there                                           include/gin/proxy/route.cuh
- *   claim          ginResultTake, ginResultReclaim
+ *   claim          ginSlotTake, ginSlotReclaim, in core/results.cuh
  *   post           ginPost; complete.pml has more of it, and of done words
  *   fetch          ginPostAtomic
  *   proxy          writes the old value to its slot, then the slot's `resultTickets`, then done words

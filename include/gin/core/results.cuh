@@ -33,4 +33,43 @@ GIN_FN void ginSlotFree(uint64_t *bits, uint32_t slot)
 		free = ginLocalLoad(bits);
 }
 
+/*
+ * Takes a slot whose caller has given up, if its atomic writes it no more; otherwise returns
+ * GIN_QUEUE_RESULTS. `abandoned`: a word for each slot, not 0 if its caller has given up;
+ * written(slot, word) says whether the atomic has come to its end.
+ */
+template <class Written> GIN_FN uint32_t ginSlotReclaim(uint64_t *abandoned, const Written &written)
+{
+	uint32_t slot;
+
+	GIN_NO_UNROLL
+	for (slot = 0; slot < GIN_QUEUE_RESULTS; slot++) {
+		uint64_t word = ginLocalLoad(&abandoned[slot]);
+		if (word && written(slot, word) && ginLocalCas(&abandoned[slot], word, 0))
+			break;
+	}
+	return slot;
+}
+
+/*
+ * Takes a slot, waiting for one by step(). GIN_QUEUE_RESULTS: *result is the error that ended the
+ * wait.
+ */
+template <class Written, class Step>
+GIN_FN uint32_t ginSlotWait(uint64_t *bits, uint64_t *abandoned, const Written &written,
+			    const Step &step, ginResult_t *result)
+{
+	uint32_t slot;
+
+	do {
+		slot = ginSlotTake(bits);
+		if (slot == GIN_QUEUE_RESULTS)
+			slot = ginSlotReclaim(abandoned, written);
+		if (slot != GIN_QUEUE_RESULTS)
+			break;
+		*result = step();
+	} while (*result == ginSuccess);
+	return slot;
+}
+
 #endif

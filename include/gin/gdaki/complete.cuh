@@ -268,49 +268,29 @@ GIN_FN bool ginGdakiResultWritten(const ginDevComm *dc, uint32_t context, ginSha
 	       ginSendState(q) != ginSuccess;
 }
 
-/*
- * Takes a slot whose caller has given up, if the NIC has stopped writing it; otherwise returns
- * GIN_QUEUE_RESULTS.
- */
-GIN_FN uint32_t ginGdakiResultReclaim(const ginDevComm *dc, uint32_t context, ginSharing sharing)
-{
-	struct ginSendResults *results = dc->results + context;
-	uint32_t i;
-
-	GIN_NO_UNROLL
-	for (i = 0; i < GIN_QUEUE_RESULTS; i++) {
-		uint64_t abandoned = ginLocalLoad(&results->abandoned[i]);
-		if (abandoned && ginGdakiResultWritten(dc, context, sharing, abandoned) &&
-		    ginLocalCas(&results->abandoned[i], abandoned, 0))
-			break;
-	}
-	return i;
-}
-
 /* Takes a result slot, waiting for one. Returns the slot, or GIN_QUEUE_RESULTS + ginResult_t. */
 GIN_FN_CALLED uint32_t ginGdakiResultTake(const ginDevComm *dc, struct ginSendQueue *q,
 					  const struct ginPeer *peer, uint32_t how,
 					  uint32_t results, uint64_t deadline, uint64_t from)
 {
 	struct ginSendPatience wait = {dc, deadline, from, 0};
+	struct ginSendResults *of = dc->results + results;
+	ginResult_t result = ginSuccess;
+	const uint32_t slot = ginSlotWait(
+		&of->freeResults, of->abandoned,
+		[&](uint32_t, uint64_t abandoned) {
+			return ginGdakiResultWritten(dc, results, ginHowSharing(how), abandoned);
+		},
+		[&] { return ginResultOf(ginSendPatienceStep(wait)); }, &result);
 
-	for (;;) {
-		uint32_t slot = ginSlotTake(&dc->results[results].freeResults);
-		if (slot == GIN_QUEUE_RESULTS)
-			slot = ginGdakiResultReclaim(dc, results, ginHowSharing(how));
-		if (slot != GIN_QUEUE_RESULTS)
-			return slot;
-		ginResult_t result = ginResultOf(ginSendPatienceStep(wait));
-		if (result == ginSuccess)
-			continue;
+	if (slot == GIN_QUEUE_RESULTS)
 		ginWorkRefuse(dc, q, peer, how, UINT32_MAX, result);
-		return GIN_QUEUE_RESULTS + static_cast<uint32_t>(result);
-	}
+	return slot + static_cast<uint32_t>(result);
 }
 
 /*
  * Waits until all WQEBBs below `end` are completed. After a failure abandons the slot:
- * ginGdakiResultReclaim() takes it.
+ * ginSlotReclaim() takes it.
  */
 GIN_FN_CALLED ginResult_t ginGdakiResultWait(const ginDevComm *dc, struct ginSendQueue *q,
 					     const struct ginPeer *peer, uint32_t how,

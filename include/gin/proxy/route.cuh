@@ -302,44 +302,6 @@ GIN_FN uint64_t ginResultWritten(const struct ginQueue *queue, uint32_t slot, ui
 	return word & GIN_QUEUE_FAILED ? 2 : 1;
 }
 
-/*
- * Takes a slot whose caller has given up, if the proxy has finished with it; otherwise returns
- * GIN_QUEUE_RESULTS.
- */
-GIN_FN uint32_t ginResultReclaim(struct ginQueue *queue)
-{
-	GIN_NO_UNROLL
-	for (uint32_t i = 0; i < GIN_QUEUE_RESULTS; i++) {
-		uint64_t abandoned = ginLocalLoad(&queue->abandoned[i]);
-		if (abandoned && ginResultWritten(queue, i, abandoned) &&
-		    ginLocalCas(&queue->abandoned[i], abandoned, 0))
-			return i;
-	}
-	return GIN_QUEUE_RESULTS;
-}
-
-/* Takes a result slot of the ring; GIN_QUEUE_RESULTS: all are in use. */
-GIN_FN uint32_t ginResultTake(struct ginQueue *queue)
-{
-	uint32_t slot = ginSlotTake(&queue->freeResults);
-	return slot == GIN_QUEUE_RESULTS ? ginResultReclaim(queue) : slot;
-}
-
-/* Takes a result slot, waiting for one. False: *result is the error. */
-GIN_FN bool ginResultWait(struct ginQueue *queue, struct ginPoll &poll, uint32_t *slot,
-			  ginResult_t *result)
-{
-	*result = ginSuccess;
-	for (;;) {
-		*slot = ginResultTake(queue);
-		if (*slot != GIN_QUEUE_RESULTS)
-			return true;
-		*result = ginPollStep(poll);
-		if (*result != ginSuccess)
-			return false;
-	}
-}
-
 /* The result of an atomic, and the old value of its word. */
 struct ginOldValue {
 	uint64_t old;
@@ -403,10 +365,13 @@ GIN_FN struct ginOldValue ginProxyAtomicFetch(const ginDevComm *dc, uint32_t con
 	struct ginQueue *queue = dc->queues + context;
 	struct ginPoll poll = ginPollFor(dc, timeout, from);
 	struct ginOldValue got = {0, ginSuccess};
-	uint32_t slot = 0;
 
 	poll.queue = &queue->failed[0];
-	if (!ginResultWait(queue, poll, &slot, &got.result))
+	const uint32_t slot = ginSlotWait(
+		&queue->freeResults, queue->abandoned,
+		[&](uint32_t i, uint64_t next) { return ginResultWritten(queue, i, next) != 0; },
+		[&] { return ginPollStep(poll); }, &got.result);
+	if (slot == GIN_QUEUE_RESULTS)
 		return got;
 	uint64_t posted = ginProxyAtomicPost(dc, context, how, peer, op, win, off, bytes, operand,
 					     compare, slot + 1u, timeout, from);
