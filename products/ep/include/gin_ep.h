@@ -103,8 +103,8 @@ typedef struct ginEpTensor {
 #define GIN_EP_MAX_RANKS 1024u
 
 /*
- * The configuration of an ep. All fields but timeout, onLost, maxSms, htSms and sendBuffer are
- * equal on all ranks.
+ * The configuration of an ep. All fields but timeout, onLost, maxSms, htSms, sendBuffer and
+ * htWindowBytes are equal on all ranks.
  */
 typedef struct ginEpConfig {
 	size_t size;	  /* sizeof(ginEpConfig_t) */
@@ -131,13 +131,19 @@ typedef struct ginEpConfig {
 	uint32_t htScaleBytes; /* HT: most bytes of a row's scales; 0: 4 * ceil(hidden / 128) */
 	uint32_t htSms;	       /* HT: thread blocks of dispatch and combine; 0: chosen */
 	uint32_t pad;	       /* 0 */
+	/*
+	 * HT: a window that all ranks have registered, of htWindowBytes here: recvX and x that lie
+	 * in it are not copied; {NULL}: none. It outlives the ep.
+	 */
+	ginWindow_t htWindow;
+	uint64_t htWindowBytes;
 } ginEpConfig_t;
 
 #define GIN_EP_CONFIG_INIT                                                                         \
 	{                                                                                          \
 		sizeof(ginEpConfig_t), GIN_EP_LL, 0, NULL, 8, 0, 128, 0, 0, GIN_EP_ROWS_ALL,       \
 			GIN_EP_REDUCE_NONE, 0, 0, 100000000000ull, GIN_EP_LOST_ERROR, 0, 0, 0, 0,  \
-			0                                                                          \
+			0, {NULL}, 0                                                               \
 	}
 
 /* An ep, seen from this rank. */

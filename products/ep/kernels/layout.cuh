@@ -133,7 +133,8 @@ GIN_FN uint32_t *epTicketOf(const epPlan &plan, uint32_t number, uint32_t half)
 GIN_FN size_t epHtPlaceAt(const epPlan &plan, const epHtPlan &ht, uint32_t which, uint32_t half,
 			  uint32_t peer)
 {
-	return ht.placeAt + ((which * 2 + half) * plan.nRanks + peer) * 2 * sizeof(uint64_t);
+	const uint32_t place = (which * 2 + half) * plan.nRanks + peer;
+	return ht.placeAt + place * EP_HT_PLACE * sizeof(uint64_t);
 }
 
 GIN_FN size_t epHtDoneAt(const epHtPlan &ht, uint32_t source, uint32_t unit)

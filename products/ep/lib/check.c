@@ -93,9 +93,10 @@ static ginResult_t checkMode(ginEpConfig_t *c, uint32_t nRanks)
 		return checkHt(c, nRanks);
 	if (c->modes != GIN_EP_LL)
 		return BAD("modes is %u, must be GIN_EP_LL or GIN_EP_HT", c->modes);
-	if (c->htTokens || c->htRecvTokens || c->htRowBytes || c->htScaleBytes || c->htSms)
-		return BAD("htTokens, htRecvTokens, htRowBytes, htScaleBytes and htSms must be 0 "
-			   "with GIN_EP_LL");
+	if (c->htTokens || c->htRecvTokens || c->htRowBytes || c->htScaleBytes || c->htSms ||
+	    c->htWindow.table)
+		return BAD("htTokens, htRecvTokens, htRowBytes, htScaleBytes, htSms and htWindow "
+			   "must be 0 with GIN_EP_LL");
 	return checkRange("maxTokens", c->maxTokens, 1, GIN_EP_MAX_TOKENS);
 }
 

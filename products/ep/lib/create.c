@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Fields that are equal on all ranks. The last three are not those of a configuration. */
+/* Fields that are equal on all ranks. The last four are not those of a configuration. */
 static const struct {
 	const char *name;
 	size_t at; /* in ginEpConfig_t, uint32_t */
@@ -24,6 +24,7 @@ static const struct {
 	{"htRecvTokens", offsetof(ginEpConfig_t, htRecvTokens)},
 	{"htRowBytes", offsetof(ginEpConfig_t, htRowBytes)},
 	{"htScaleBytes", offsetof(ginEpConfig_t, htScaleBytes)},
+	{"whether there is an htWindow", 0},
 	{"the number of ranks of a domain", 0},
 	{"firstExpert", 0},
 	{"the version of libgin-ep", 0},
@@ -123,12 +124,27 @@ static ginResult_t findDomain(ginEp_t ep)
 	return ginSuccess;
 }
 
+/* High throughput: this rank's memory of the caller's window. */
+static ginResult_t findWindow(ginEp_t ep)
+{
+	void *at = NULL;
+	ginResult_t result;
+
+	if (!ep->config.htWindow.table)
+		return ginSuccess;
+	if ((result = ginWindowPointer(ep->comm, ep->config.htWindow, &at)))
+		return epFailGin(result, "htWindow");
+	ep->window = at;
+	return ginSuccess;
+}
+
 /* First step, on this rank alone: arguments, routes, kernels. */
 static ginResult_t begin(ginEp_t ep, const ginEpConfig_t *config, uint32_t *networked)
 {
 	ginResult_t result = epCheckConfig(config, ep->args.plan.nRanks, &ep->config);
 
-	if (result || (result = countPeers(ep, networked)) || (result = findDomain(ep)))
+	if (result || (result = countPeers(ep, networked)) || (result = findDomain(ep)) ||
+	    (result = findWindow(ep)))
 		return result;
 	return ep->device < 0 ? ginSuccess : epGpuOpen(ep->device, &ep->gpu);
 }
@@ -137,8 +153,9 @@ static void fillHello(ginEp_t ep, struct epHello *hello)
 {
 	const ginEpConfig_t *c = &ep->config;
 
-	for (int i = 0; i < FIELDS - 3; i++)
+	for (int i = 0; i < FIELDS - 4; i++)
 		hello->fields[i] = *(const uint32_t *)((const char *)c + fields[i].at);
+	hello->fields[FIELDS - 4] = c->htWindow.table != NULL;
 	hello->fields[FIELDS - 3] = ep->domainSize;
 	hello->fields[FIELDS - 2] = 0;
 	if (!hello->result && c->firstExpert)
@@ -281,6 +298,7 @@ static ginResult_t prepare(ginEp_t ep, ginEp_t old, uint32_t networked, struct e
 		 sizes);
 	ep->config.firstExpert = NULL;
 	ep->ht = sizes->ht;
+	ep->ht.window = ep->config.htWindow;
 	if (!(result = allocate(ep, old, sizes)) && !(result = writeTables(ep, sizes, first)))
 		result = fillPointers(ep, sizes);
 	free(first);

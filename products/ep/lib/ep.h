@@ -41,6 +41,7 @@ struct ginEp {
 	uint64_t bytes, handleBytes;
 	struct epSends dispatches, combines;
 	struct epHtPlan ht; /* of GIN_EP_HT */
+	char *window;	    /* this rank's memory of config.htWindow */
 	uint32_t ticket;    /* the newest one */
 };
 

@@ -207,6 +207,19 @@ static ginResult_t checkExpertsOfRows(ginEp_t ep, const ginEpHtDispatchArgs_t *i
 	return ginSuccess;
 }
 
+/* Is the tensor in the window, at a place that fits a word? */
+static void findInWindow(ginEp_t ep, uintptr_t at, struct epHtCall *call)
+{
+	uint64_t offset = at - (uintptr_t)ep->window, bytes = (uint64_t)call->room * call->rowBytes;
+	uint64_t all = ep->config.htWindowBytes;
+
+	if (!ep->window || offset >= all || bytes > all - offset || offset % EP_HT_ALIGN ||
+	    offset / EP_HT_ALIGN >= UINT32_MAX)
+		return;
+	call->inPool = 1;
+	call->where = (uint32_t)(offset / EP_HT_ALIGN + 1);
+}
+
 /* Is the tensor the pool? A tensor that overlaps it in another way is refused. */
 static ginResult_t findPool(ginEp_t ep, const char *name, const ginEpTensor_t *t,
 			    struct epHtCall *call)
@@ -214,6 +227,8 @@ static ginResult_t findPool(ginEp_t ep, const char *name, const ginEpTensor_t *t
 	uintptr_t pool = (uintptr_t)ep->args.plan.own + ep->ht.poolAt, at = (uintptr_t)t->data;
 	uint64_t bytes = (uint64_t)ep->ht.rows * ep->ht.rowBytes;
 
+	if (at)
+		findInWindow(ep, at, call);
 	if (!at || at + (uint64_t)call->room * call->rowBytes <= pool || at >= pool + bytes)
 		return ginSuccess;
 	if (at != pool || (uint64_t)call->room * call->rowBytes > bytes)

@@ -160,7 +160,7 @@ static uint64_t htLayout(const ginEpConfig_t *config, struct epPlan *plan, uint6
 	ht->batches = (ht->tokens + EP_HT_BATCH - 1) / EP_HT_BATCH;
 	ht->groups = (ht->tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
 	ht->pageWords = 3 + plan->localExperts;
-	ht->placeAt = take(&end, 2 * 2 * R * 2 * 8);
+	ht->placeAt = take(&end, 2 * 2 * R * EP_HT_PLACE * 8);
 	ht->doneAt = take(&end, R * ht->units * 8);
 	ht->readyAt = take(&end, R * ht->batches * 8);
 	ht->pulledAt = take(&end, R * 8);

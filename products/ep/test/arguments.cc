@@ -24,6 +24,8 @@ static ginEpConfig_t good()
 	return config;
 }
 
+static ginWindowTable *const noWindow = reinterpret_cast<ginWindowTable *>(64);
+
 static const struct {
 	void (*spoil)(ginEpConfig_t &c);
 	ginResult_t result;
@@ -46,6 +48,14 @@ static const struct {
 	{[](ginEpConfig_t &c) { c.modes = 0; }, ginErrorInvalidArgument, "modes is 0"},
 	{[](ginEpConfig_t &c) { c.htTokens = 1; }, ginErrorInvalidArgument,
 	 "must be 0 with GIN_EP_LL"},
+	{[](ginEpConfig_t &c) { c.htWindow.table = noWindow; }, ginErrorInvalidArgument,
+	 "htSms and htWindow must be 0 with GIN_EP_LL"},
+	{[](ginEpConfig_t &c) {
+		 c.modes = GIN_EP_HT;
+		 c.htTokens = 8;
+		 c.htWindow.table = noWindow;
+	 },
+	 ginErrorInvalidArgument, "htWindow: "},
 	{[](ginEpConfig_t &c) { c.modes = GIN_EP_HT; }, ginErrorInvalidArgument, "htTokens is 0"},
 	{[](ginEpConfig_t &c) {
 		 c.modes = GIN_EP_HT;
@@ -414,14 +424,19 @@ static void disagreements(Rank &r)
 		 "htRowBytes differs: 64 on rank 0, 32 on rank 1"},
 		{[](ginEpConfig_t &c) { c.htScaleBytes = 4; },
 		 "htScaleBytes differs: 8 on rank 0, 4 on rank 1"},
+		{[](ginEpConfig_t &c) { c.htWindow = {}; },
+		 "whether there is an htWindow differs: 1 on rank 0, 0 on rank 1"},
 	};
 	ginEp_t ep = nullptr;
+	ginWindow_t window;
+	CHECK(ginWindowRegister(r.comm, nullptr, 0, 0, &window));
 	for (const auto &one : htChanges) {
 		ginEpConfig_t config = good();
 		config.modes = GIN_EP_HT;
 		config.htTokens = config.htScaleBytes = 8;
 		config.htRecvTokens = 5;
 		config.htRowBytes = 64;
+		config.htWindow = window;
 		if (r.rank == 1)
 			one.change(config);
 		fails(ginEpCreate(r.comm, &config, &ep), ginErrorInvalidArgument, one.words);
@@ -433,6 +448,7 @@ static void disagreements(Rank &r)
 		fails(ginEpCreate(r.comm, &config, &ep), ginErrorInvalidArgument, one.words);
 		EXPECT(ep == nullptr);
 	}
+	CHECK(ginWindowDeregister(r.comm, window));
 	EP_CHECK(ginEpDestroy(makeEp(r, good()))); /* the failures left nothing */
 }
 

@@ -333,6 +333,51 @@ static void inPool(Rank &r)
 	EP_CHECK(ginEpDestroy(ep));
 }
 
+/*
+ * Rows land in tensors of a window and go back from there: on each rank elsewhere, and in some
+ * calls in tensors outside. The pools of ranks whose tensors are in the window then hold no rows.
+ * The window outlives a larger pool.
+ */
+static void inWindow(Rank &r)
+{
+	HtRound round = roundOf(r, 4 * r.nRanks, 4, 64, 50);
+	ginEpConfig_t config = htConfig(round, numberOr("PATIENCE", r.device < 0 ? 60 : 8));
+	const size_t one = (50ull * round.ranks * 128 + 255) / 256 * 256;
+	config.htWindowBytes = 8 * one;
+	config.htRecvTokens = 50 * round.ranks;
+	char *const at = static_cast<char *>(allocate(r, config.htWindowBytes));
+	CHECK(ginWindowRegister(r.comm, at, config.htWindowBytes, 0, &config.htWindow));
+	ginEp_t ep = makeEp(r, config);
+	const auto handle = notified(r, ep, round);
+	for (uint32_t i = 0; i < 6; i++) {
+		const uint32_t n = i + static_cast<uint32_t>(r.rank);
+		char *const tensor = at + n % 7 * one + (n % 4 == 3 ? 16 : 0);
+		void *pool = nullptr;
+		uint64_t bytes = 0;
+		round.seed++;
+		if (i == 3)
+			EP_CHECK(ginEpHtGrow(ep, 51 * round.ranks));
+		EP_CHECK(ginEpHtPool(ep, &pool, &bytes));
+		const std::vector<char> poison(bytes, 0x5a);
+		copyBytes(r, pool, poison.data(), bytes);
+		HtDispatched rows(*handle, round, 0, i % 2, n % 5 ? tensor : nullptr);
+		HtCombined back(*handle, round, 1, i % 2, n % 3 ? tensor : nullptr);
+		meet(r);
+		dispatched(r, ep, rows);
+		back.fill(); /* its x may be where the rows came */
+		meet(r);
+		combined(r, ep, back);
+		std::vector<char> left(bytes);
+		copyBytes(r, left.data(), pool, bytes);
+		const bool isStraight = n % 5 && n % 3 && n % 4 != 3;
+		EXPECT((left == poison) == (isStraight || round.domain == 1));
+		meet(r);
+	}
+	EP_CHECK(ginEpDestroy(ep));
+	CHECK(ginWindowDeregister(r.comm, config.htWindow));
+	CHECK(ginMemFree(r.comm, at));
+}
+
 /* Too many rows for tensors, or for the pool: nothing is written. Then the pool grows. */
 static void room(Rank &r)
 {
@@ -473,6 +518,7 @@ static int run(const ginConfig_t *config)
 				     {"many blocks", manyBlocks},
 				     {"a rank that reads late", late},
 				     {"pool", inPool},
+				     {"window", inWindow},
 				     {"room", room},
 				     {"tickets", tickets},
 #ifdef __CUDACC__

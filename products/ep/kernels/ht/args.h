@@ -8,8 +8,9 @@
  *	region   contents                                       written by
  *	counts   [half][source][1 + R + most experts]: T, rows  sources, notify
  *	         to each rank, items of the reader's experts
- *	place    [dispatch, combine][half][peer][2]: first      the memory's owner
- *	         row in the peer's pool; EpHt::shape()
+ *	place    [dispatch, combine][half][peer][3]: first      the memory's owner
+ *	         row in the peer's memory; EpHt::shape(); with
+ *	         a window: where the memory is, EpHt::rowsOf()
  *	done     [source][unit]: its first slot * 8 + its rows  sources, dispatch
  *	ready    [holder][slot / 8]: rows are in the pool       holders, combine
  *	pulled   [source]: has read its rows                    sources, combine
@@ -38,6 +39,9 @@
 #define EP_HT_UNIT 4u	/* tokens of a done word */
 #define EP_HT_BATCH 8u	/* tokens that a receiver awaits together, rows of a ready word */
 #define EP_HT_GROUP 32u /* tokens of an epHtPair */
+
+#define EP_HT_PLACE 3u	 /* words of a place */
+#define EP_HT_ALIGN 256u /* of a tensor in the window, whose place has 32 bits for its offset */
 
 #define EP_HT_LANES 16u /* contexts between domains, unless the configuration says how many */
 #define EP_HT_DEPTH 4u	/* slots of a ring */
@@ -77,6 +81,7 @@ struct epHtPlan {
 	uint32_t units, batches;      /* words of a source in done, of a holder in ready */
 	uint32_t groups;	      /* of `tokens` */
 	uint64_t placeAt, doneAt, readyAt, pulledAt, poolAt, metaAt;
+	ginWindow_t window; /* {NULL}: none */
 	uint32_t *page; /* the host's: [EP_HT_TICKETS][pageWords]: ticket, n, most rows, experts */
 	uint32_t pageWords;
 	/*
@@ -104,7 +109,8 @@ struct epHtCall {
 	uint32_t rowBytes, metaBytes, scaleWords, indexBytes;
 	uint32_t byteScales; /* scales of a row that have one byte each; 0: scaleWords of 4 */
 	uint32_t room;	     /* rows of recvX, or of x of combine */
-	uint32_t inPool;     /* they are the pool */
+	uint32_t inPool;     /* they are the pool, or in the window: peers reach them */
+	uint32_t where;	     /* in the window: their offset / EP_HT_ALIGN + 1; else 0 */
 	uint32_t ticket;     /* 0: none */
 	uint32_t shared;     /* bytes of shared memory of a block on a GPU */
 	struct epHtRows x, scales, out, bias[2];

@@ -231,8 +231,8 @@ protected:
 	}
 
 	/*
-	 * Tells all ranks where their rows begin in the pool. It is free: this rank's earlier
-	 * kernels have ended. By block 0.
+	 * Tells all ranks where their rows begin in the pool, or in a tensor of the window. It is
+	 * free: this rank's earlier kernels have ended. By block 0.
 	 */
 	GIN_FN void postPlaces() const
 	{
@@ -242,6 +242,8 @@ protected:
 			const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, indexAtNear(r));
 			post(nearOf(r), at, epHtStartOf(plan, handle)[r]);
 			post(nearOf(r), at + sizeof(uint64_t), shape());
+			if (ht.window.table)
+				post(nearOf(r), at + 2 * sizeof(uint64_t), call.where);
 		}
 	}
 
@@ -277,19 +279,29 @@ private:
 								  epoch);
 	}
 
+	/* The first row of a direct peer, which is in its pool, or in the window at `where`. */
+	GIN_FN char *rowsOf(uint32_t peer, uint32_t where) const
+	{
+		if (!where)
+			return epSlabOf(plan, peer) + ht.poolAt;
+		return static_cast<char *>(ginPeerPointer(
+			ht.window, size_t{where - 1} * EP_HT_ALIGN, static_cast<int>(peer)));
+	}
+
 	GIN_FN bool awaitPlace(uint32_t r, char *own) const
 	{
 		const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, r);
-		uint32_t start, other;
+		uint32_t start, other, where = 0;
 		const uint32_t peer = nearOf(r);
 		if (!await(peer, at, epoch + 1, &start) ||
 		    !await(peer, at + sizeof(uint64_t), epoch + 1, &other) ||
+		    (ht.window.table &&
+		     !await(peer, at + 2 * sizeof(uint64_t), epoch + 1, &where)) ||
 		    !hasShape(peer, other))
 			return false;
-		char *const slab = epSlabOf(plan, peer);
-		char *const rows = own && peer == plan.rank ? own : slab + ht.poolAt;
+		char *const rows = own && peer == plan.rank ? own : rowsOf(peer, where);
 		places[r] = {rows + size_t{start} * call.rowBytes,
-			     slab + ht.metaAt + size_t{start} * call.metaBytes};
+			     epSlabOf(plan, peer) + ht.metaAt + size_t{start} * call.metaBytes};
 		return true;
 	}
 };

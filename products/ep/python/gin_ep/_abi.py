@@ -68,6 +68,8 @@ class EpConfig(Structure):
         ("htScaleBytes", c_uint32),
         ("htSms", c_uint32),
         ("pad", c_uint32),
+        ("htWindow", c_void_p),
+        ("htWindowBytes", c_uint64),
     ]
 
 
