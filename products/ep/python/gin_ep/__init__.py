@@ -9,7 +9,7 @@ from ._abi import GinError
 from ._library import LibraryNotFound
 from .comm import Communicator, run_threads
 from .ep import Combined, Dispatched, Ep, Failure, bytes_needed
-from .ht import HtEp, HtHandle, HtReceived
+from .ht import HtEp, HtHandle, HtReceived, Window
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "HtHandle",
     "HtReceived",
     "LibraryNotFound",
+    "Window",
     "bytes_needed",
     "run_threads",
 ]

@@ -30,7 +30,8 @@ _numbers = itertools.count(1)
 def native():
     """The module gin_ep._native, bound to the library."""
     module, gin = _library.native(), _abi.library()
-    functions = (ctypes.cast(call, ctypes.c_void_p).value for call in (gin.ginEpDispatch, gin.ginEpCombine))
+    calls = gin.ginEpDispatch, gin.ginEpCombine, gin.ginMemAlloc, gin.ginMemFree
+    functions = (ctypes.cast(call, ctypes.c_void_p).value for call in calls)
     module.bind(
         *functions, _tensor.describe, _tensor.rows_ready, _tensor.contiguous, _tensor.current_stream, _abi.fail
     )

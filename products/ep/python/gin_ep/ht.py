@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """HtEp: high throughput, thousands of tokens of a rank, on NumPy arrays or torch tensors."""
 
+import contextlib
 import ctypes
 import functools
+import math
+import operator
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +82,108 @@ class HtReceived:
     src_info: Any
 
 
+def rounded(rows):
+    """A little more: memory for rows whose number changes has few sizes."""
+    step = 1 << max(0, rows.bit_length() - 3)
+    return (rows + step - 1) // step * step
+
+
+class Window:
+    """`size` bytes of memory into which other ranks store rows. Collective; each rank has its size.
+
+    HtEp(window=) receives rows there, without a copy, as long as there is room. An x of its combine() that is there
+    is not copied, either: one that a dispatch has received, or a tensor of torch that was made under
+    torch.cuda.use_mem_pool(window.mem_pool).
+    """
+
+    def __init__(self, comm, size):
+        if not 0 < operator.index(size) < 2**47:
+            raise ValueError(f"size is {size}: give bytes, more than 0")
+        self.comm, self.size = comm, size
+        self._window, self._number, self._pools = ctypes.c_void_p(), None, None
+        memory, failure = ctypes.c_void_p(), None
+        try:
+            _abi.call("ginMemAlloc", comm.pointer, size, ctypes.byref(memory))
+            self._number = ep.native().window_open(memory.value, size)
+        except RuntimeError as error:  # the other ranks must not wait for this one
+            failure = error
+        self.address = memory.value or 0
+        failed = [rank for rank, none in enumerate(comm.allgather(bytes([failure is not None]))) if none != b"\0"]
+        if failed:
+            self._free(memory)
+            raise failure or RuntimeError(f"rank {failed[0]} has no memory for a window")
+        _abi.call("ginWindowRegister", comm.pointer, memory, size, 0, ctypes.byref(self._window))
+
+    def _free(self, memory):
+        if self._number is not None:
+            ep.native().window_close(self._number)
+        elif memory:
+            _abi.call("ginMemFree", self.comm.pointer, memory)
+
+    @property
+    def pointer(self):
+        """The ginWindow_t."""
+        if self._window.value is None:
+            raise ValueError("the window is closed")
+        return self._window
+
+    def close(self):
+        """Collective, after the HtEp is destroyed. A second call does nothing.
+
+        The memory is freed when no tensor is in it.
+        """
+        if self._window.value is not None:
+            closed, self._window = self._window, ctypes.c_void_p()
+            _abi.call("ginWindowDeregister", self.comm.pointer, closed)
+            ep.native().window_close(self._number)
+
+    @property
+    def mem_pool(self):
+        """A torch.cuda.MemPool, whose tensors are in the window as long as there is room. None without a GPU."""
+        return self._mem_pools()[0] if self.comm.device is not None else None
+
+    def _mem_pools(self):
+        """The caller's, and the one of received rows: torch refuses to use a pool twice at a time."""
+        if self._pools is None:
+            from torch.cuda import MemPool
+
+            allocator = _allocator(self._number).allocator()
+            self._pools = MemPool(allocator), MemPool(allocator)
+        return self._pools
+
+    def renew(self):
+        """torch gives back memory that it keeps for tensors of the sizes until now."""
+        self._pools = None
+
+    def empty(self, make, shape, dtype):
+        """A new tensor, in the window if that has room and no graph is captured, whose pool must have its tensors."""
+        if self.comm.device is None:
+            return self._empty_on_host(make, shape, dtype)
+        from torch import cuda
+
+        captured = cuda.is_current_stream_capturing()
+        with contextlib.nullcontext() if captured else cuda.use_mem_pool(self._mem_pools()[1], self.comm.device):
+            return make.empty(shape, dtype)
+
+    def _empty_on_host(self, make, shape, dtype):
+        native, like = ep.native(), make.empty((1,), dtype)
+        count = math.prod(shape) * like.itemsize
+        address = native.window_take(self._number, count)
+        if not address:
+            return make.empty(shape, dtype)
+        memory = (ctypes.c_char * count).from_address(address)
+        weakref.finalize(memory, native.window_give, self._number, address).atexit = False
+        return make.over(memory, like, shape)
+
+
+@functools.lru_cache(maxsize=None)
+def _allocator(number):
+    """Of a window's number; torch needs it as long as the process lives."""
+    from torch.cuda.memory import CUDAPluggableAllocator
+
+    return CUDAPluggableAllocator(ep.native().__file__, f"gin_ep_malloc_{number:03o}", f"gin_ep_free_{number:03o}")
+
+
 class HtEp:
     """The state of high throughput on a communicator. Collective.
 
@@ -85,12 +191,13 @@ class HtEp:
     topk, tokens    the most experts of a token, tokens of a rank
     row_bytes, scale_bytes    the most bytes of a row, and of its scales
     recv_tokens     rows of the pool, 0: the most that can come
+    window          a Window, for rows that are received without a copy
     """
 
     def __init__(
-        self, comm, *, experts, topk, tokens, row_bytes, scale_bytes=0, recv_tokens=0, sms=0, timeout=100.0
+        self, comm, *, experts, topk, tokens, row_bytes, scale_bytes=0, recv_tokens=0, sms=0, timeout=100.0, window=None
     ):
-        self.comm = comm
+        self.comm, self.window = comm, window
         self._ep = ctypes.c_void_p()
         config = _abi.EpConfig(ctypes.sizeof(_abi.EpConfig), _abi.HT)
         config.experts, config.topk, config.hidden = ep._number("experts", experts), ep._number("topk", topk), 16
@@ -99,6 +206,8 @@ class HtEp:
         config.htScaleBytes, config.htSms = ep._number("scale_bytes", scale_bytes), ep._number("sms", sms)
         config.rowTypes, config.reduce = _abi.ROWS_BF16, _abi.REDUCE_RANK
         config.timeout = ep._nanoseconds("timeout", timeout)
+        if window is not None:
+            config.htWindow, config.htWindowBytes = window.pointer, window.size
         _abi.call("ginEpCreate", comm.pointer, ctypes.byref(config), ctypes.byref(self._ep))
         self.info = _abi.EpInfo(ctypes.sizeof(_abi.EpInfo))
         self._query()
@@ -158,7 +267,7 @@ class HtEp:
         make, dtype = _maker(self.comm, x), _dtype(x)
         topk = topk_idx.shape[1] if topk_idx is not None else 0
         received = HtReceived(
-            make.empty((rows, x.shape[1]), dtype),
+            self._rows(make, rows, x.shape[1], dtype),
             None if scales is None else make.empty((rows, scales.shape[1]), _dtype(scales)),
             make.empty((rows, topk), _dtype(topk_idx)) if topk else None,
             make.empty((rows, topk), "float32") if topk else None,
@@ -174,6 +283,11 @@ class HtEp:
         )
         _abi.call("ginEpHtDispatch", self.pointer, args, _stream(self.comm, stream, x))
         return received
+
+    def _rows(self, make, rows, hidden, dtype):
+        if self.window is None or not rows:
+            return make.empty((rows, hidden), dtype)
+        return self.window.empty(make, (rounded(rows), hidden), dtype)[:rows]
 
     @shown
     def combine(self, x, handle, *, topk_weights=None, bias=(None, None), sms=0, stream=None):

@@ -14,10 +14,12 @@
 
 #include "gin_ep.h"
 
-/* What bind() was given: functions of libgin-ep and of the package. Never freed. */
+/* What bind() was given: functions of the libraries and of the package. Never freed. */
 struct bound {
 	ginResult_t (*dispatch)(ginEp_t ep, const ginEpDispatchArgs_t *args, void *stream);
 	ginResult_t (*combine)(ginEp_t ep, const ginEpCombineArgs_t *args, void *stream);
+	ginResult_t (*memAlloc)(ginComm_t comm, size_t bytes, void **ptr);
+	ginResult_t (*memFree)(ginComm_t comm, void *ptr);
 	PyObject *describe;   /* (tensor, name) -> (address, kind, GPU or -1, shape, strides) */
 	PyObject *rowsReady;  /* (tensor) -> the tensor, or a copy with rows that are aligned */
 	PyObject *contiguous; /* (tensor) -> the tensor, or a copy without gaps */
@@ -50,6 +52,16 @@ PyObject *viewTensors(PyObject *self, PyObject *arguments);
 
 /* The stream of `object`, an int or None: None is the current stream of the device of `like`. */
 int streamOf(PyObject *object, const struct view *like, void **stream);
+
+/*
+ * memory.c: window_open(address, bytes) -> its number, window_close(number),
+ * window_take(number, bytes) -> address or 0, window_give(number, address). The memory of a window
+ * is freed when it is closed and all that was taken is given back.
+ */
+PyObject *memoryOpen(PyObject *self, PyObject *arguments);
+PyObject *memoryClose(PyObject *self, PyObject *arguments);
+PyObject *memoryTake(PyObject *self, PyObject *arguments);
+PyObject *memoryGive(PyObject *self, PyObject *arguments);
 
 /* Adds the types Calls and Call. -1 with an exception. */
 int callsAddTypes(PyObject *module);

@@ -128,6 +128,57 @@ class HighThroughput(unittest.TestCase):
 
         self.assertEqual(alone(calls), ([2, 3], 500_000_000))
 
+    def test_a_window(self):
+        """Its memory is divided, and freed after its last tensor."""
+
+        def calls(comm):
+            make, native = _tensor.NumpyMaker(), ep.native()
+            window = gin_ep.Window(comm, 4096)
+
+            def new(size):
+                array = window.empty(make, (size, 2), "uint8")
+                at = _tensor.address(array) - window.address
+                return array, at if 0 <= at < 4096 else None
+
+            parts = [new(size)[0] for size in (1, 256, 257, 512)]  # take 512, 512, 1024 and 1024 bytes
+            ends = [new(513)[1], new(512)[1]]
+            del parts[1], parts[1]
+            gaps = [new(769)[1], new(768)[1], new(1)[1]]
+            window.close()
+            window.close()
+            after, opened = new(1)[1], [gin_ep.Window(comm, 4096)]
+            del parts[:]
+            opened += [gin_ep.Window(comm, 4096) for _ in range(63)]
+            with self.assertRaisesRegex(RuntimeError, "64 windows of gin_ep are open"):
+                gin_ep.Window(comm, 4096)
+            numbers = [one._number for one in opened]
+            for one in opened:
+                one.close()
+            return ends, gaps, after, window._number, numbers
+
+        self.assertEqual(alone(calls), ([None, 3072], [None, 512, 512], None, 0, [1, 0, *range(2, 64)]))
+        with self.assertRaisesRegex(ValueError, "size is 0: give bytes"):
+            alone(lambda comm: gin_ep.Window(comm, 0))
+
+    def test_functions_of_a_memory_pool(self):
+        """torch calls them for a window's number; what has no room is elsewhere."""
+
+        def calls(comm):
+            first, window = gin_ep.Window(comm, 512), gin_ep.Window(comm, 2048)
+            library = ctypes.CDLL(ep.native().__file__)
+            malloc, free = getattr(library, "gin_ep_malloc_001"), getattr(library, "gin_ep_free_001")
+            malloc.restype, malloc.argtypes = ctypes.c_void_p, (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+            free.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
+            taken = [malloc(size, 0, None) for size in (1000, 1000, 600)]
+            free(taken[0], 1000, 0, None)
+            again = malloc(600, 0, None)
+            first.close()
+            window.close()
+            for at in again, *taken[1:]:
+                free(at, 1000, 0, None)
+            return [0 <= at - window.address < 2048 for at in taken], again == taken[0]
+
+        self.assertEqual(alone(calls), ([True, True, False], True))
 
     def test_numbers(self):
         """ctypes takes any integer, and drops the bits that do not fit."""
@@ -308,7 +359,7 @@ class Dispatches(unittest.TestCase):
     def test_memory_of_another_device(self):
         """No GPU is needed: the calls say that the ranks have one."""
         x, topk = np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)
-        calls = gin_ep.ep.native().Calls(0, 0, 64)
+        calls = ep.native().Calls(0, 0, 64)
         with self.assertRaisesRegex(ValueError, "x is on the CPU, the ranks use GPU 0"):
             calls.dispatch(x, None, topk, None, None, None, None, (None,) * 8, None, 1, 0, 0, 3)
 

@@ -32,7 +32,7 @@ def tearDownModule():
 
 
 setUpModule()
-from gin_ep import deep_ep  # noqa: E402
+from gin_ep import deep_ep, ht  # noqa: E402
 from gin_ep.deep_ep import buffer  # noqa: E402
 
 if not STANDS_IN:
@@ -159,7 +159,7 @@ SIGNATURES = {
 
 # Arguments that only gin_ep.deep_ep has. Each has a default.
 OWN = {
-    "Buffer.__init__": ["device"],
+    "Buffer.__init__": ["device", "window_bytes"],
     "Buffer.get_low_latency_rdma_size_hint": ["num_topk"],
     "Buffer.low_latency_dispatch": ["topk_weights", "use_nvfp4", "x_global_scale"],
     "Buffer.low_latency_combine": [
@@ -320,6 +320,33 @@ class Parts(unittest.TestCase):
 
     def test_checked_functions_keep_their_names(self):
         self.assertEqual(deep_ep.Buffer.low_latency_combine.__name__, "low_latency_combine")
+
+
+@unittest.skipIf(STANDS_IN, "there is no torch")
+class Pools(unittest.TestCase):
+    """What Window asks of torch for tensors on a GPU; torch_ranks.py --cuda has the tensors."""
+
+    def test_a_window(self):
+        calls, make = mock.MagicMock(), mock.Mock()
+        made = object.__new__(ht.Window)
+        made.__dict__.update(comm=types.SimpleNamespace(device=3), _number=9, _pools=None)
+        with mock.patch.multiple(
+            torch.cuda, MemPool=calls.MemPool, use_mem_pool=calls.use, is_current_stream_capturing=calls.captured
+        ), mock.patch.object(torch.cuda.memory, "CUDAPluggableAllocator", calls.Allocator), mock.patch.object(
+            ht.ep, "native", lambda: types.SimpleNamespace(__file__="native.so")
+        ):
+            calls.MemPool.side_effect = range(10)
+            calls.captured.return_value = False
+            self.assertEqual(made.empty(make, (4, 8), "bf16"), make.empty.return_value)
+            calls.use.assert_called_once_with(1, 3)
+            calls.use.return_value.__exit__.assert_called_once()
+            calls.captured.return_value = True
+            made.empty(make, (4, 8), "bf16")
+            self.assertEqual((made.mem_pool, calls.use.call_count), (0, 1))
+            made.renew()
+            self.assertEqual(made.mem_pool, 2)
+        calls.Allocator.assert_called_once_with("native.so", "gin_ep_malloc_011", "gin_ep_free_011")
+        make.empty.assert_called_with((4, 8), "bf16")
 
 
 @unittest.skipIf(STANDS_IN, "there is no torch")

@@ -589,6 +589,22 @@ def case_graph(comm):
 
 def case_normal(comm):
     """High throughput, in the order of DeepEP's test of one node: layout, dispatch, cached, worst, combine."""
+    normal(comm, 0)
+
+
+def case_window(comm):
+    """The same with a window, which has no room at all on every third rank; its tensors live on after it."""
+    room = 4096 if comm.rank % 3 == 1 else 1 << 26
+    received, window = normal(comm, room)
+    is_in = 0 <= received.data_ptr() - window.address < window.size
+    same("rows are in the window", is_in, room > 4096)
+    comm.barrier()
+    received.fill_(1)
+    refuses(ValueError, "the window is closed", lambda: window.pointer)
+
+
+def normal(comm, window_bytes):
+    """Returns received rows, and the window of the Buffer, which is destroyed."""
     ranks, experts, topk, tokens, hidden = comm.size, 3 * comm.size, 4, 37 + comm.rank, 256
     x, idx, weights = [], [], []  # of all ranks
     for rank in range(ranks):
@@ -602,7 +618,7 @@ def case_normal(comm):
     from_rows = [goes[s][:, me].nonzero()[:, 0] for s in range(ranks)]
     n = sum(map(len, from_rows))
     there = {"dtype": torch.bfloat16, "device": DEVICE}
-    buffer = deep_ep.Buffer(comm, device="none" if DEVICE == "cpu" else None)
+    buffer = deep_ep.Buffer(comm, device="none" if DEVICE == "cpu" else None, window_bytes=window_bytes)
     config = deep_ep.Config(8, 8, 256)
     mine, my_idx, my_weights = x[me].to(DEVICE), idx[me].to(DEVICE), weights[me].to(DEVICE)
     for is_async in (False, True):
@@ -654,6 +670,9 @@ def case_normal(comm):
         assert torch.equal(c_codes.cpu().view(torch.uint8), expected.view(torch.uint8))
         wanted = [torch.stack([rows.float(), rows.float() + 37 + s], 1) for s, rows in enumerate(from_rows)]
         assert torch.equal(c_scales.cpu(), torch.cat(wanted))
+        if buffer.mem_pool:
+            with torch.cuda.use_mem_pool(buffer.mem_pool):
+                received = received.clone()
         bias = torch.full((tokens, hidden), 0.5, **there)
         for given, rows, of in ((None, received, handle), (bias, worst, w_handle), ((bias, bias), received, handle)):
             sent = r_weights if of is handle else None
@@ -670,6 +689,7 @@ def case_normal(comm):
     refuses(TypeError, "handle is not one of dispatch", lambda: buffer.combine(mine, (mine,)))
     refuses(TypeError, "no argument surprise", lambda: buffer.dispatch(mine, surprise=1))
     buffer._free()
+    return received, buffer.window
 
 
 def case_elastic(comm):

@@ -14,6 +14,7 @@ from .. import _abi, ep
 from .._abi import GinError
 from .._shown import ranged
 from ..comm import Communicator
+from ..ht import Window
 from ._arguments import (
     NamesAbsent, absent, names_unknown_keywords, refuse_unknown, require, shape_of_rows, without_unknown,
 )  # fmt: skip
@@ -115,8 +116,9 @@ class Buffer(Normal, metaclass=NamesAbsent):
 
     group is a torch.distributed process group or a gin_ep.Communicator; else comm is an mpi4py communicator.
     Memory is taken here for the shape whose get_low_latency_rdma_size_hint() is num_rdma_bytes, and at the first
-    dispatch of each other shape. num_nvl_bytes is stored only. device="none" uses host threads and tensors on the CPU also where there is
-    a GPU. Arguments about NVLink, queue pairs and fabric handles have no effect: libgin chooses routes.
+    dispatch of each other shape. num_nvl_bytes is stored only. window_bytes of memory are taken here for rows that high
+    throughput does not copy: see gin_ep.Window. device="none" uses host threads and tensors on the CPU also where there
+    is a GPU. Arguments about NVLink, queue pairs and fabric handles have no effect: libgin chooses routes.
     """
 
     num_sms = 20
@@ -136,6 +138,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         enable_shrink=False,
         comm=None,
         device=None,
+        window_bytes=0,
     ):
         self.num_nvl_bytes, self.num_rdma_bytes = num_nvl_bytes, num_rdma_bytes
         self.low_latency_mode = low_latency_mode
@@ -144,7 +147,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         self._eps, self._masks = {}, {}
         self._plans = {}  # what dispatches need that depends on their shapes and keywords alone
         self._ht_made, self._ht_lock = None, threading.Lock()
-        self._ht_last = self._ht_none = None
+        self._ht_last = self._ht_none = self.window = None
         self._comm_stream = None
         self._own = not isinstance(group, Communicator)
         self.communicator = self._connect(group, comm, device)
@@ -157,6 +160,8 @@ class Buffer(Normal, metaclass=NamesAbsent):
         shape, ranks = _hints.get(num_rdma_bytes, (None, None))
         if low_latency_mode and ranks == self.group_size:
             self._eps[shape] = self._make(*shape)
+        if window_bytes:
+            self.window = Window(self.communicator, window_bytes)
 
     def __getattr__(self, name):
         raise absent("Buffer", name)
@@ -187,8 +192,18 @@ class Buffer(Normal, metaclass=NamesAbsent):
         self._plans.clear()
         if self._ht_made:
             self._ht_made.destroy()
+        if self.window:
+            self.window.close()
         if self._own:
             self.communicator.destroy()
+
+    @property
+    def mem_pool(self):
+        """A torch.cuda.MemPool: combine() does not copy an x that was made under torch.cuda.use_mem_pool() of it.
+
+        None without window_bytes, and without a GPU.
+        """
+        return self.window and self.window.mem_pool
 
     _seconds = staticmethod(_timeout)
 

@@ -207,6 +207,7 @@ class Normal:
             scale_bytes=scale_bytes,
             recv_tokens=rows,
             timeout=self._seconds(),
+            window=self.window,
         )
         made.experts, made.row_bytes, made.scale_bytes = experts, row_bytes, scale_bytes
         return made
@@ -216,8 +217,9 @@ class Normal:
         if most <= made.info.htRecvTokens:
             return
         self._ht_may_change("a dispatch() of more rows than before")
-        step = 1 << max(0, most.bit_length() - 3)
-        made.grow(min((most + most // 4 + step - 1) // step * step, _TOKENS * self.group_size))
+        if self.window:
+            self.window.renew()
+        made.grow(min(ht.rounded(most + most // 4), _TOKENS * self.group_size))
 
     def _ht_may_change(self, what):
         if self._device.type != "cuda":
