@@ -71,11 +71,14 @@ struct HtRound {
 
 	/*
 	 * The answer of rank r for a token, element i; r == ranks, ranks + 1: a bias. Magnitudes
-	 * are so different that the order of a sum matters.
+	 * are so different that the order of a sum matters; the first bias is often what a rank's
+	 * answer cancels.
 	 */
 	uint16_t answer(uint32_t r, uint32_t s, uint32_t t, uint32_t i) const
 	{
 		const uint64_t bits = mix(seed + 17 + r, s, t, i);
+		if (r == ranks && bits % 4 < 2)
+			return answer((bits >> 40) % ranks, s, t, i) ^ 0x8000;
 		return static_cast<uint16_t>((bits & 1) << 15 | (110 + (bits >> 8) % 24) << 7 |
 					     (bits >> 32 & 127));
 	}

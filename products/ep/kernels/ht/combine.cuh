@@ -23,7 +23,6 @@ protected:
 
 	/* The rows of this rank's tokens: see sum.cuh. */
 	struct Sums {
-		static constexpr uint32_t piece = EP_HT_SUM_PIECE;
 		static constexpr bool byDomain = false;
 		const EpHtCombine &of;
 		const epHtCall &call;
@@ -32,7 +31,8 @@ protected:
 		GIN_FN bool find(uint32_t t, bool, uint32_t *n) const { return of.findRows(t, n); }
 		GIN_FN Row at(uint32_t i) const { return of.rows[i]; }
 		GIN_FN bool isOwn(const Row &row) const { return of.isOwn(row); }
-		GIN_FN static bool closes(uint32_t, uint32_t) { return false; }
+		GIN_FN static bool isOfDomain(uint32_t, uint32_t) { return false; }
+		GIN_FN static bool isAbove(uint32_t) { return false; }
 		GIN_FN bool hasStart() const { return call.bias[0].data || call.bias[1].data; }
 		GIN_FN epEight start(uint32_t t, uint32_t p) const { return of.biasOf(t, p); }
 		GIN_FN char *rowOf(uint32_t t) const { return call.out.data + t * call.out.step; }
@@ -167,7 +167,7 @@ protected:
 		const uint32_t rings = epTeams() - stagers(), copies = stagersBytes();
 		const uint32_t bytes = (call.shared - stagesAt() - copies) / rings / 128 * 128;
 		char *const ring = scratch + stagesAt() + copies + (epTeam() - stagers()) * bytes;
-		const uint32_t stage = Of::piece + (call.topk ? EP_HT_SUM_WEIGHTS : 0);
+		const uint32_t stage = EP_HT_SUM_PIECE + (call.topk ? EP_HT_SUM_WEIGHTS : 0);
 		epStages stages = epStagesOpen(ring, bytes, stage, EP_HT_MOST_STAGES);
 		if (stages.count) {
 			EpHtSums<Of>(of, stages, first, step).run();

@@ -84,7 +84,6 @@ private:
 
 	/* The tokens of this rank: bias, and the sums of domains, each rounded. */
 	struct Reduced : Sums {
-		static constexpr uint32_t piece = 1024; /* there are two sums in registers */
 		static constexpr bool byDomain = true;
 		const EpHtRailCombine &rail;
 		mutable uint32_t known;
@@ -101,10 +100,11 @@ private:
 			known = i / EP_HT_GROUP + 1;
 			return true;
 		}
-		GIN_FN bool closes(uint32_t i, uint32_t n) const
+		GIN_FN bool isOfDomain(uint32_t i, uint32_t n) const
 		{
-			return i + 1 == n || rail.isSum(i) || rail.isSum(i + 1);
+			return i < n && !rail.isSum(i);
 		}
+		GIN_FN bool isAbove(uint32_t i) const { return rail.isSumAbove(i); }
 		GIN_FN epEight start(uint32_t i, uint32_t p) const
 		{
 			return rail.biasOf(tokenOf(i), p);
@@ -242,8 +242,8 @@ private:
 	}
 
 	/*
-	 * Lists the sums of other domains, and among them the rows of this one: domains ascending.
-	 * Also the chunks that have no row of the token have to be there: done() frees them.
+	 * Lists the rows of this domain, then the sums of other domains, domains ascending. Also
+	 * the chunks that have no row of the token have to be there: done() frees them.
 	 */
 	GIN_FN_COLD bool findAll(uint32_t t, bool mayWait, bool seen, uint32_t *count) const
 	{
@@ -251,11 +251,11 @@ private:
 		return list(
 			ht.domains - 1 + peers(),
 			[&](uint32_t i, Row *row) {
-				const uint32_t j = i - ht.domain;
-				if (j < peers())
-					return get(firstPeer() + j, slotIn(own.pairs[j], own.n),
+				const uint32_t other = i - peers();
+				if (i < peers())
+					return get(firstPeer() + i, slotIn(own.pairs[i], own.n),
 						   row);
-				return getSum(tokenIn(t, i < ht.domain ? i : i - peers() + 1),
+				return getSum(tokenIn(t, other + (other < ht.domain ? 0 : 1)),
 					      mayWait, seen, row);
 			},
 			count);
@@ -282,6 +282,12 @@ private:
 	GIN_FN bool isSum(uint32_t i) const
 	{
 		return rows[i].row >= plan.own + ht.ringAt && rows[i].row < plan.own + ht.stagedAt;
+	}
+
+	GIN_FN bool isSumAbove(uint32_t i) const
+	{
+		const size_t above = epHtSlotAt(plan, ht, ht.ringAt, ht.domain, 0, 0);
+		return isSum(i) && rows[i].row >= plan.own + above;
 	}
 
 	/* The last token of a group that is reduced frees the group's chunks. T. */

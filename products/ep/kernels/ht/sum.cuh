@@ -12,16 +12,21 @@
  *	isOwn(row)	are the weights this rank's? Others are padded for bulk copies
  *	hasStart()	do sums begin with something?
  *	start(t, p)	with what the sum of piece p of 16 bytes begins
- *	byDomain	known at compile time: the sum of each domain's rows is rounded and added
- *	closes(i, n)	then: row i of n is the last one of its domain
+ *	byDomain	known at compile time: the list begins with the rows of this domain, whose
+ *			sum is rounded; sums of other domains follow, domains ascending
+ *	isOfDomain(i, n)	then: does row i of n exist, and is it one of this domain?
+ *	isAbove(i)	is it the sum of a domain above this one?
  *	rowOf(t), weightsOf(t)	where the sums go; a row that is NULL goes nowhere
  *	done(t)		the sums are there; by all threads of the team
- *	piece		bytes of a row in a stage
  *
  * A ring of stages is in flight, each with a piece of one row, and with the row's weights if it is
  * the row's first. Each warp has a ring of its own: bulk loads end in any order, and a warp that is
  * a turn ahead in a ring of several warps would see a phase of the turn before as its own. Nothing
  * is in flight when a warp waits for another domain: that may wait for the sums in flight.
+ *
+ * By domain a sum begins with the rows of this domain. When they are added, the sum is kept as
+ * bf16, which takes half the registers; bias and other domains are added to a new one, and the
+ * kept one at its place among them.
  */
 #ifndef GIN_EP_HT_SUM_CUH
 #define GIN_EP_HT_SUM_CUH
@@ -33,7 +38,11 @@
 template <class Rows>
 GIN_FN ginWord16 epHtSumOf(const Rows &rows, uint32_t t, uint32_t count, uint32_t p)
 {
-	epEight all = rows.start(t, p), some = {};
+	epEight all = {};
+	ginWord16 kept = {};
+	bool isKept = false;
+	if (!Rows::byDomain || !rows.isOfDomain(0, count))
+		all = rows.start(t, p);
 	GIN_NO_UNROLL
 	for (uint32_t base = 0; base < count; base += 4) {
 		ginWord16 piece[4] = {};
@@ -43,27 +52,36 @@ GIN_FN ginWord16 epHtSumOf(const Rows &rows, uint32_t t, uint32_t count, uint32_
 				piece[i] = epPieceLoad(rows.at(base + i).row + p * 16);
 		EP_UNROLL
 		for (uint32_t i = 0; i < 4; i++) {
-			if (base + i < count)
-				(Rows::byDomain ? some : all).plus(piece[i]);
-			if (Rows::byDomain && base + i < count && rows.closes(base + i, count))
-				all.plus(some.rounded()), some = {};
+			if (base + i >= count)
+				continue;
+			if (isKept && rows.isAbove(base + i))
+				all.plus(kept), isKept = false;
+			all.plus(piece[i]);
+			if (!Rows::byDomain || !rows.isOfDomain(base + i, count) ||
+			    rows.isOfDomain(base + i + 1, count))
+				continue;
+			kept = all.rounded(), isKept = true;
+			all = rows.start(t, p);
 		}
 	}
+	if (isKept)
+		all.plus(kept);
 	return all.rounded();
 }
 
 template <class Rows> GIN_FN float epHtWeightOf(const Rows &rows, uint32_t count, uint32_t k)
 {
-	float all = 0.0f, some = 0.0f;
+	float all = 0.0f, kept = 0.0f;
+	bool isKept = false;
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < count; i++) {
-		some = epPlus(some, epFloatOf(ginLoadWeak<uint32_t>(rows.at(i).weights + k * 4)));
-		if (!Rows::byDomain)
-			continue;
-		if (rows.closes(i, count))
-			all = epPlus(all, some), some = 0.0f;
+		if (isKept && rows.isAbove(i))
+			all = epPlus(all, kept), isKept = false;
+		all = epPlus(all, epFloatOf(ginLoadWeak<uint32_t>(rows.at(i).weights + k * 4)));
+		if (Rows::byDomain && rows.isOfDomain(i, count) && !rows.isOfDomain(i + 1, count))
+			kept = all, all = 0.0f, isKept = true;
 	}
-	return Rows::byDomain ? all : some;
+	return isKept ? epPlus(all, kept) : all;
 }
 
 /* The sums of a token, by loads and stores. */
@@ -86,7 +104,7 @@ template <class Rows> GIN_FN void epHtSumByThreads(const Rows &rows, uint32_t t,
 
 template <class Rows> class EpHtSums
 {
-	static constexpr uint32_t PIECE = Rows::piece, WORDS = PIECE / 16 / 32; /* of a lane */
+	static constexpr uint32_t PIECE = EP_HT_SUM_PIECE, WORDS = PIECE / 16 / 32; /* of a lane */
 	static constexpr bool byDomain = Rows::byDomain;
 
 	const Rows &rows;
@@ -101,9 +119,14 @@ template <class Rows> class EpHtSums
 
 	/* Of a token and piece; the weights: of the lane's number. */
 	struct Partial {
-		epEight sum[WORDS], all[byDomain ? WORDS : 1];
-		float weight, allWeight;
+		epEight sum[WORDS];
+		ginWord16 kept[byDomain ? WORDS : 1];
+		float weight, keptWeight;
+		bool isKept;
 	};
+
+	/* Bits of heldPart; the piece's number is above them. */
+	enum { LAST = 1, OF_DOMAIN = 2, CLOSES = 4, ABOVE = 8, PART = 16 };
 
 public:
 	GIN_FN EpHtSums(const Rows &r, const epStages &stages, uint32_t first, uint32_t by)
@@ -183,12 +206,20 @@ private:
 		}
 		if (ginLane() == into) {
 			heldToken = t;
-			heldPart = piece * 4 + (byDomain && rows.closes(row, count) ? 2 : 0) +
-				   (row + 1 == count ? 1 : 0);
+			heldPart = piece * PART + (row + 1 == count ? LAST : 0);
+			if (byDomain)
+				heldPart += bitsOfDomain();
 		}
 		into = into + 1 < s.count ? into + 1 : 0;
 		flying++;
 		advance();
+	}
+
+	GIN_FN uint32_t bitsOfDomain() const
+	{
+		if (rows.isOfDomain(row, count))
+			return OF_DOMAIN + (rows.isOfDomain(row + 1, count) ? 0 : CLOSES);
+		return rows.isAbove(row) ? ABOVE : 0;
 	}
 
 	/* Own weights, by lanes; those in a pool, of so many bytes, are left to a bulk load. */
@@ -213,25 +244,31 @@ private:
 	GIN_FN void add()
 	{
 		const uint32_t token = __shfl_sync(0xffffffffu, heldToken, s.at);
-		const uint32_t p = __shfl_sync(0xffffffffu, heldPart, s.at) / 4;
+		uint32_t part = __shfl_sync(0xffffffffu, heldPart, s.at);
+		const uint32_t p = part / PART;
 		Partial of = {};
-		uint32_t part;
-		if (rows.hasStart())
+		if (p == 0)
+			to = rows.rowOf(token); /* a call, which would save the sums */
+		if (rows.hasStart() && !(byDomain && part & OF_DOMAIN))
 			start(of, token, p);
 		GIN_NO_UNROLL
 		do {
 			part = __shfl_sync(0xffffffffu, heldPart, s.at);
 			ginBulkPass(s.barriers + 8 * s.at, s.phase);
+			if (of.isKept && part & ABOVE)
+				addKept(of);
 			addStage(of, p);
-			if (byDomain && part & 2)
-				close(of);
+			if (byDomain && part & CLOSES)
+				keep(of, token, p);
 			__syncwarp(); /* the stage has been read */
 			if (++s.at == s.count)
 				s.at = 0, s.phase ^= 1;
 			flying--;
 			if (count)
 				load();
-		} while (!(part & 1));
+		} while (!(part & LAST));
+		if (of.isKept)
+			addKept(of);
 		put(of, token, p);
 		if ((p + 1) * PIECE >= rows.call.rowBytes)
 			rows.done(token);
@@ -246,8 +283,7 @@ private:
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
 			if (atWord(i) < bytes)
-				(byDomain ? of.all : of.sum)[i] =
-					rows.start(token, (p * PIECE + atWord(i)) / 16);
+				of.sum[i] = rows.start(token, (p * PIECE + atWord(i)) / 16);
 	}
 
 	GIN_FN void addStage(Partial &of, uint32_t p) const
@@ -264,27 +300,36 @@ private:
 			of.weight = epPlus(of.weight, epStagedFloat(from + PIECE + ginLane() * 4));
 	}
 
-	/* The domain's rows are added. */
-	GIN_FN static void close(Partial &of)
+	/* This domain's rows are added. */
+	GIN_FN void keep(Partial &of, uint32_t token, uint32_t p) const
 	{
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
-			of.all[byDomain ? i : 0].plus(of.sum[i].rounded()), of.sum[i] = {};
-		of.allWeight = epPlus(of.allWeight, of.weight), of.weight = 0.0f;
+			of.kept[byDomain ? i : 0] = of.sum[i].rounded(), of.sum[i] = {};
+		of.keptWeight = of.weight, of.weight = 0.0f;
+		of.isKept = true;
+		if (rows.hasStart())
+			start(of, token, p);
+	}
+
+	GIN_FN static void addKept(Partial &of)
+	{
+		EP_UNROLL
+		for (uint32_t i = 0; i < WORDS; i++)
+			of.sum[i].plus(of.kept[byDomain ? i : 0]);
+		of.weight = epPlus(of.weight, of.keptWeight);
+		of.isKept = false;
 	}
 
 	GIN_FN void put(const Partial &of, uint32_t token, uint32_t p)
 	{
 		const uint32_t bytes = pieceBytes(rows.call.rowBytes, p);
-		if (p == 0)
-			to = rows.rowOf(token);
 		EP_UNROLL
 		for (uint32_t i = 0; i < WORDS; i++)
 			if (atWord(i) < bytes)
-				epPieceStore(to + p * PIECE + atWord(i),
-					     (byDomain ? of.all : of.sum)[i].rounded());
+				epPieceStore(to + p * PIECE + atWord(i), of.sum[i].rounded());
 		if (p == 0 && ginLane() < rows.call.topk)
-			rows.weightsOf(token)[ginLane()] = byDomain ? of.allWeight : of.weight;
+			rows.weightsOf(token)[ginLane()] = of.weight;
 	}
 };
 
