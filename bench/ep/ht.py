@@ -6,7 +6,8 @@ A row for each module: gin_ep.deep_ep, and deep_ep where DeepEP V1 is installed;
 of the ranks. `host`: from get_dispatch_layout() to the return of dispatch(), which has waited for the counts; `whole`:
 until its rows are there; both medians, eager, bf16 with experts. Then calls with a handle by events, the L2 cache
 overwritten before each, at the best of the module's configurations: dispatch of fp8 and bf16, combine. TOKENS (4096)
-tokens, 256 experts, top-8, 7168 elements, as in DeepEP's own tests. DeepEP uses SMS (24) SMs, gin_ep 20, in combine 24.
+tokens, 256 experts, top-8, 7168 elements, as in DeepEP's own tests. DeepEP uses SMS (24) SMs, gin_ep 20, in combine 24,
+or OWN_SMS in all. WINDOW=n gives gin_ep a window of n bytes, for rows without a copy; the last column is then of its rows.
 """
 
 import importlib
@@ -42,7 +43,9 @@ class Layer:
     def __init__(self, module, group, ranks):
         self.deep_ep = importlib.import_module(module)
         self.own = module != "deep_ep"
-        self.buffer = self.deep_ep.Buffer(group, int(2e9), 0, explicitly_destroy=True)
+        window = int(os.environ.get("WINDOW", 0))
+        own = {"window_bytes": window} if self.own and window else {}
+        self.buffer = self.deep_ep.Buffer(group, int(2e9), 0, explicitly_destroy=True, **own)
         self.x = torch.randn(TOKENS, HIDDEN, device="cuda").bfloat16()
         scales = torch.rand(HIDDEN // 128, TOKENS, device="cuda").T
         self.f8 = self.x.to(torch.float8_e4m3fn), scales
@@ -52,7 +55,7 @@ class Layer:
         self.rows, *_, self.handle, _ = self.first(self.config(20, 8))
 
     def config(self, sms, chunk):
-        sms = sms if self.own else int(os.environ.get("SMS", 24))
+        sms = int(os.environ.get("OWN_SMS", sms) if self.own else os.environ.get("SMS", 24))
         return self.deep_ep.Config(sms, chunk, 256)
 
     def configs(self, sms, chunks):
