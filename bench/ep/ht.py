@@ -7,7 +7,7 @@ of the ranks. `host`: from get_dispatch_layout() to the return of dispatch(), wh
 until its rows are there; both medians, eager, bf16 with experts. Then calls with a handle by events, the L2 cache
 overwritten before each, at the best of the module's configurations: dispatch of fp8 and bf16, combine. TOKENS (4096)
 tokens, 256 experts, top-8, 7168 elements, as in DeepEP's own tests. DeepEP uses SMS (24) SMs, gin_ep 20, in combine 24,
-or OWN_SMS in all. WINDOW=n gives gin_ep a window of n bytes, for rows without a copy; the last column is then of its rows.
+or OWN_SMS in all. WINDOW=n gives gin_ep a window of n bytes, for rows without a copy, which combine takes, too.
 """
 
 import importlib
