@@ -69,7 +69,7 @@ static void walkHt()
 	const uint32_t others = ht.domains - 1;
 	regionBegins(ht.placeAt);
 	for (uint32_t which = 0; which < 2; which++)
-		halves(1, 16, [&](uint32_t half, uint32_t peer, uint32_t) {
+		halves(1, 8 * EP_HT_PLACE, [&](uint32_t half, uint32_t peer, uint32_t) {
 			return epHtPlaceAt(plan, ht, which, half, peer);
 		});
 	regionBegins(ht.doneAt);
