@@ -29,6 +29,12 @@ const char *devCommCallName(uint32_t call)
 					    "readValue",
 					    "call on a signal's shadow"};
 
+	static const char *const ofEp[] = {"dispatch of libgin-ep", "combine of libgin-ep",
+					   "notify of libgin-ep", "credit of libgin-ep"};
+	const uint32_t ep = call - ginCallEpDispatch;
+
+	if (ep < sizeof(ofEp) / sizeof(ofEp[0]))
+		return ofEp[ep];
 	return call < sizeof(names) / sizeof(names[0]) ? names[call] : "unknown call";
 }
 
@@ -110,6 +116,7 @@ void devCommFormatWait(const ginErrorRecord_t *r, char *out, size_t bytes)
 	const char *what = r->call == ginCallWaitSignal	   ? "signal"
 			   : r->call == ginCallWaitCounter ? "counter"
 			   : r->call == ginCallWaitValue   ? "value"
+			   : r->call >= ginCallEpDispatch  ? "tag of rank"
 			   : r->call >= ginCallPacketsSend ? "messages"
 			   : r->call == ginCallBarrier	   ? "barrier"
 							   : NULL;

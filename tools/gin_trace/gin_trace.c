@@ -26,7 +26,16 @@ const char *traceCall(uint32_t call)
 		"waitValue",   "send",	       "receive",     "readSignal",    "resetSignal",
 		"readCounter", "resetCounter", "readValue",   "increaseShadow"};
 
+	static const char *const ofEp[] = {"ep dispatch", "ep combine", "ep notify", "ep credit"};
+
+	if (traceIsEp(call))
+		return ofEp[call - ginCallEpDispatch];
 	return call < sizeof(names) / sizeof(*names) ? names[call] : "?";
+}
+
+int traceIsEp(uint32_t call)
+{
+	return call >= ginCallEpDispatch && call <= ginCallEpCredit;
 }
 
 const char *traceRoute(uint32_t route)

@@ -69,6 +69,9 @@ int traceAwaited(const struct trace *t, const struct event *e);
 /* Is it a call that waits for other ranks? */
 int traceWaits(const struct event *e);
 
+/* Is it a call of libgin-ep? */
+int traceIsEp(uint32_t call);
+
 const char *traceCall(uint32_t call);
 const char *traceRoute(uint32_t route);
 

@@ -4,7 +4,7 @@
  *
  * A rank of a communicator is a process, a context of a device communicator a thread. Calls of a
  * context that overlap, by other threads of the kernel, get further rows. An arrow leads from a
- * signal, or from the last arrival at a barrier, to the end of the wait.
+ * signal, a call of libgin-ep, or the last arrival at a barrier, to the end of the wait.
  */
 #include "gin_trace.h"
 

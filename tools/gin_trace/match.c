@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match.c - which signal has ended a wait, and which rank was the last to arrive at a barrier
+ * match.c - which signal, or call of libgin-ep, has ended a wait, and which rank was the last to
+ * arrive at a barrier
  *
  * A signal is a number to which senders add. The sums of what they have added, in the order of
  * their calls, show which of them has brought it to the value for which a wait has waited.
@@ -30,6 +31,7 @@ static int addUse(struct uses *u, const struct trace *t, int event, enum kind ki
 	const struct event *e = &t->events[event];
 	const struct source *s = &t->sources[e->source];
 	int at = e->flags & GIN_TRACE_AT, barrier = e->call == ginCallBarrier;
+	int ep = traceIsEp(e->call), from = kind == isWait ? e->peer : (int)s->rank;
 	struct use *more = traceGrow(u->of, u->count, sizeof(*more));
 
 	if (!more)
@@ -38,8 +40,10 @@ static int addUse(struct uses *u, const struct trace *t, int event, enum kind ki
 	more[u->count++] =
 		(struct use){.key = {s->communicator, (uint64_t)s->devComm << 32 | (uint32_t)target,
 				     barrier ? (uint64_t)1 << 63 | e->value
-					     : (uint64_t)(at ? ~0u >> 1 : e->context) << 32 | e->id,
+				     : ep ? (uint64_t)3 << 62 | (uint64_t)e->call << 48 | e->value
+					  : (uint64_t)(at ? ~0u >> 1 : e->context) << 32 | e->id,
 				     barrier ? e->where ^ (uint64_t)e->id << 44
+				     : ep    ? (uint64_t)from
 				     : at    ? e->where
 					     : 0},
 			     .time = kind == isWait ? e->end : e->begin,
@@ -58,6 +62,11 @@ static int addUses(struct uses *u, const struct trace *t, int event)
 			failed |= addUse(u, t, event, isArrival, 0);
 		if (e->flags & GIN_TRACE_AWAITS && e->result == ginSuccess)
 			failed |= addUse(u, t, event, isWait, 0);
+	} else if (traceIsEp(e->call)) {
+		if (e->flags & GIN_TRACE_ARRIVES)
+			failed = addUse(u, t, event, isSignal, e->peer);
+		else if (traceWaits(e) && e->result == ginSuccess)
+			failed = addUse(u, t, event, isWait, own);
 	} else if (e->call == ginCallResetSignal) {
 		failed = addUse(u, t, event, isReset, own);
 	} else if (e->call == ginCallWaitSignal && e->result == ginSuccess) {
@@ -145,10 +154,35 @@ static void matchBarrier(struct trace *t, const struct use *of, int count)
 			t->events[of[i].event].cause = last;
 }
 
+/*
+ * What a rank has sent in a call of libgin-ep has ended the waits for it. Calls after a reset count
+ * anew: the last one before the end of the wait counts. `sure`: as for traceMatch().
+ */
+static void matchEp(struct trace *t, const struct use *of, int count, int sure)
+{
+	int calls = 0, cause = -1;
+
+	for (int i = count - 1; i >= 0; i--)
+		if (of[i].kind == isSignal) {
+			cause = of[i].event;
+			calls++;
+		}
+	for (int i = 0; i < count && !(sure && calls > 1); i++) {
+		if (of[i].kind == isSignal)
+			cause = of[i].event;
+		else
+			t->events[of[i].event].cause = cause;
+	}
+}
+
 static void matchGroup(struct trace *t, struct use *of, int count, int sure, struct use **signals)
 {
 	int isBarrier = t->events[of->event].call == ginCallBarrier;
 
+	if (traceIsEp(t->events[of->event].call)) {
+		matchEp(t, of, count, sure);
+		return;
+	}
 	if (isBarrier && !sure)
 		matchBarrier(t, of, count);
 	if (isBarrier || (sure && !hasOneWriter(t, of, count)))
@@ -187,7 +221,7 @@ int traceWaits(const struct event *e)
 {
 	return e->call == ginCallWaitSignal || e->call == ginCallWaitValue ||
 	       e->call == ginCallPacketsReceive ||
-	       (e->call == ginCallBarrier && e->flags & GIN_TRACE_AWAITS);
+	       ((e->call == ginCallBarrier || traceIsEp(e->call)) && e->flags & GIN_TRACE_AWAITS);
 }
 
 int traceAwaited(const struct trace *t, const struct event *e)

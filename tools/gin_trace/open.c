@@ -27,9 +27,14 @@ static uint32_t calledBy(const struct event *e)
 	return e->call == GIN_TRACE_WAITING ? e->result : e->call;
 }
 
-/* Have both calls one object? The context of a barrier that waits is the size of its team. */
+/*
+ * Have both calls one object? The context of a barrier that waits is the size of its team. A wait
+ * of libgin-ep leaves one record; in progress it may be told as a wait for a signal or value.
+ */
 static int isLike(const struct event *a, const struct event *b)
 {
+	if (traceIsEp(a->call) && traceWaits(a))
+		return a->source == b->source && a->peer == b->peer;
 	return a->source == b->source && calledBy(a) == calledBy(b) && a->id == b->id &&
 	       (a->context == b->context || calledBy(a) == ginCallBarrier);
 }
@@ -37,6 +42,9 @@ static int isLike(const struct event *a, const struct event *b)
 static int isOpen(const struct trace *t, const struct event *e)
 {
 	if (e->call != GIN_TRACE_WAITING && (!traceWaits(e) || !e->result))
+		return 0;
+	/* Kernels have ended when their device communicator is destroyed. */
+	if (e->call == GIN_TRACE_WAITING && t->sources[e->source].clocks > 1)
 		return 0;
 	/* The calls of a thread follow each other: a later one is near. */
 	for (int i = 1, at = (int)(e - t->events); i < t->nEvents; i++) {
@@ -92,9 +100,9 @@ static void printOpen(const struct openWait *w)
 	const struct event *e = w->event;
 
 	printf("\nrank %d: %s", w->rank, traceCall(w->call));
-	if (w->call != ginCallBarrier)
+	if (w->call != ginCallBarrier && !traceIsEp(w->call))
 		printf(" in context %u", e->context);
-	if (e->id != GIN_TRACE_NONE)
+	if (e->id != GIN_TRACE_NONE && !traceIsEp(w->call))
 		printf(", %s %u", w->call == ginCallBarrier ? "barrier" : "id", e->id);
 	if (w->peer >= 0)
 		printf(", for rank %d", w->peer);

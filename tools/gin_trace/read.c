@@ -110,7 +110,7 @@ static int addRecord(struct trace *t, int source, const struct ginTraceRecord *r
 		addClock(t, &t->sources[source], r->word);
 	else if (e.call == GIN_TRACE_LOST)
 		t->sources[source].lost = e.bytes;
-	else if (e.call <= ginCallShadow || e.call == GIN_TRACE_WAITING) {
+	else if (e.call <= ginCallShadow || traceIsEp(e.call) || e.call == GIN_TRACE_WAITING) {
 		struct event *more = traceGrow(t->events, t->nEvents, sizeof(*more));
 		if (!more)
 			return -1;

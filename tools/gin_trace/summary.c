@@ -10,7 +10,8 @@
 struct row {
 	uint64_t communicator;
 	int isWait, rank, peer; /* peer -1: not known */
-	uint32_t what;		/* of a wait: the call; else the route, and 256 for gets */
+	/* Of a wait: the call; else the route, 256 for gets, and a call of libgin-ep above it. */
+	uint32_t what;
 	uint64_t calls, bytes;
 	int64_t time, longest;
 };
@@ -23,7 +24,15 @@ struct rows {
 static int isData(const struct event *e)
 {
 	return e->call == ginCallPut || e->call == ginCallPutValue || e->call == ginCallSignal ||
-	       e->call == ginCallGet || e->call == ginCallAtomic || e->call == ginCallPacketsSend;
+	       e->call == ginCallGet || e->call == ginCallAtomic || e->call == ginCallPacketsSend ||
+	       (traceIsEp(e->call) && !traceWaits(e));
+}
+
+static uint32_t dataOf(const struct event *e)
+{
+	int gets = e->call == ginCallGet || (traceIsEp(e->call) && e->flags & GIN_TRACE_GETS);
+
+	return e->route | (uint32_t)gets << 8 | (traceIsEp(e->call) ? e->call << 16 : 0);
 }
 
 static int addRow(struct rows *rows, const struct trace *t, const struct event *e)
@@ -35,16 +44,15 @@ static int addRow(struct rows *rows, const struct trace *t, const struct event *
 	if (!more)
 		return -1;
 	rows->of = more;
-	more[rows->count++] =
-		(struct row){.communicator = s->communicator,
-			     .isWait = isWait,
-			     .rank = (int)s->rank,
-			     .peer = isWait ? traceAwaited(t, e) : e->peer,
-			     .what = isWait ? e->call : e->route | (e->call == ginCallGet) << 8,
-			     .calls = 1,
-			     .bytes = e->result ? 0 : e->bytes,
-			     .time = e->end - e->begin,
-			     .longest = e->end - e->begin};
+	more[rows->count++] = (struct row){.communicator = s->communicator,
+					   .isWait = isWait,
+					   .rank = (int)s->rank,
+					   .peer = isWait ? traceAwaited(t, e) : e->peer,
+					   .what = isWait ? e->call : dataOf(e),
+					   .calls = 1,
+					   .bytes = e->result ? 0 : e->bytes,
+					   .time = e->end - e->begin,
+					   .longest = e->end - e->begin};
 	return 0;
 }
 
@@ -107,9 +115,11 @@ static void printData(const struct rows *rows, uint64_t communicator)
 	for (int i = 0; i < rows->count; i++) {
 		const struct row *r = &rows->of[i];
 		if (isOf(r, communicator, 0))
-			printf("%8d %8d %8s %10" PRIu64 " %16" PRIu64 "%s\n", r->rank, r->peer,
+			printf("%8d %8d %8s %10" PRIu64 " %16" PRIu64 "%s%s%s\n", r->rank, r->peer,
 			       traceRoute(r->what & 0xff), r->calls, r->bytes,
-			       r->what >> 8 ? "  got" : "");
+			       r->what >> 16 ? "  " : "",
+			       r->what >> 16 ? traceCall(r->what >> 16) : "",
+			       r->what >> 8 & 1 ? "  got" : "");
 	}
 }
 

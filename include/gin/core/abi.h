@@ -299,7 +299,7 @@ enum {
 	GIN_TRACE_WHAT,
 	GIN_TRACE_WHOM, /* lowest bits: 0 peer, 31 id of signal, counter or barrier */
 	GIN_TRACE_BYTES,
-	GIN_TRACE_VALUE, /* added to a signal; waited for; of a barrier: its epoch */
+	GIN_TRACE_VALUE, /* added to a signal; waited for; of a barrier or libgin-ep: its epoch */
 	/* A word in a window: ginTraceWhere(). Of a barrier: ginFromPack() of its team. */
 	GIN_TRACE_WHERE,
 	GIN_TRACE_THREAD, /* lowest bits: 0 thread, 31 block */
@@ -310,10 +310,11 @@ enum {
 
 /* Flags of a trace record. */
 enum {
-	GIN_TRACE_RAISES = 1, /* the call raises a signal at the peer */
-	GIN_TRACE_AT = 2,     /* the signal or value is a word in a window */
-	GIN_TRACE_ARRIVES = 4,
-	GIN_TRACE_AWAITS = 8 /* a barrier's wait */
+	GIN_TRACE_RAISES = 1,  /* the call raises a signal at the peer */
+	GIN_TRACE_AT = 2,      /* the signal or value is a word in a window */
+	GIN_TRACE_ARRIVES = 4, /* a barrier's arrival; what a call of libgin-ep has sent */
+	GIN_TRACE_AWAITS = 8,  /* a wait of a barrier, or of libgin-ep */
+	GIN_TRACE_GETS = 16    /* of a call of libgin-ep: the bytes were loaded from the peer */
 };
 
 /* What kernels with -DGIN_TRACE have posted to a peer: calls, and bytes of those that succeeded. */
@@ -362,7 +363,12 @@ enum ginCall {
 	ginCallReadCounter = 15,
 	ginCallResetCounter = 16,
 	ginCallReadValue = 17,
-	ginCallShadow = 18
+	ginCallShadow = 18,
+	/* Calls of libgin-ep's kernels: in trace records, and in what waits tell the host. */
+	ginCallEpDispatch = 32,
+	ginCallEpCombine = 33,
+	ginCallEpNotify = 34,
+	ginCallEpCredit = 35 /* a wait: until the peer has read what an earlier call has sent */
 };
 
 /* The argument that a call compiled with -DGIN_DEVICE_CHECKS refuses: ginErrorRecord.argument. */

@@ -2,9 +2,9 @@
 /*
  * trace.cuh - counts a call, and writes a record of it into the ring of a device communicator
  *
- * Called by traced.cuh, in kernels with -DGIN_TRACE. lib/devcomm/trace.c empties the ring. A thread
- * takes a number only when it has seen room for it, so that no number is left without a record; a
- * thread that sees no room drops its record and counts it, and never waits.
+ * Called by traced.cuh, and by libgin-ep, in kernels with -DGIN_TRACE. lib/devcomm/trace.c empties
+ * the ring. A thread takes a number only when it has seen room for it, so that no number is left
+ * without a record; a thread that sees no room drops its record and counts it, and never waits.
  */
 #ifndef GIN_TRACE_CUH
 #define GIN_TRACE_CUH
@@ -94,6 +94,7 @@ GIN_FN uint64_t ginTraceSampled(const struct ginTraceRing *ring, uint64_t number
 GIN_FN void ginTraceAdd(struct ginTraceRing *ring, uint64_t what, uint64_t whom, uint64_t bytes)
 {
 	const uint32_t call = what & 0xff, result = what >> 8 & 0xff, route = what >> 16 & 0xff;
+	const bool gets = call == ginCallGet || what >> 24 & GIN_TRACE_GETS;
 	struct ginTraceCount *count = ring->peers + (whom & GIN_TRACE_NONE);
 
 	if (GIN_ON_GPU || !ginLocalLoad(&ring->counts))
@@ -104,7 +105,7 @@ GIN_FN void ginTraceAdd(struct ginTraceRing *ring, uint64_t what, uint64_t whom,
 	if (result)
 		ginTicketAdd(&count->failed, 1);
 	else if (bytes && call != ginCallAtomic)
-		ginTicketAdd(call == ginCallGet ? &count->getBytes : &count->putBytes, bytes);
+		ginTicketAdd(gets ? &count->getBytes : &count->putBytes, bytes);
 }
 
 GIN_FN_CALLED void ginTraceWrite(struct ginTraceRing *ring, uint64_t begin, uint64_t what,

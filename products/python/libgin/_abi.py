@@ -96,6 +96,10 @@ ginCallReadCounter = 15
 ginCallResetCounter = 16
 ginCallReadValue = 17
 ginCallShadow = 18
+ginCallEpDispatch = 32
+ginCallEpCombine = 33
+ginCallEpNotify = 34
+ginCallEpCredit = 35
 
 # enum ginArgument
 ginArgumentNone = 0
