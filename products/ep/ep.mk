@@ -7,6 +7,8 @@
 #   make bench-ep    measurements, on GPUs; BENCH=ht: of high throughput, beside its limits and DeepEP
 #
 # EP_ARCH="90 100" chooses the architectures of the kernels; the newest one comes as PTX, too.
+# EP_TRACE=1 adds kernels that write records: they run in a process that has GIN_TRACE (docs/observe.md).
+# A build folder that has them keeps them.
 
 EP_LIB := $(BUILD)/libgin-ep.so.$(VERSION)
 EP_LINKS := $(BUILD)/libgin-ep.so.$(SOVERSION) $(BUILD)/libgin-ep.so
@@ -44,17 +46,21 @@ EP_NEWEST = $(lastword $(EP_ARCHS))
 EP_GENCODE = $(foreach arch,$(EP_ARCHS),-gencode arch=compute_$(arch)$(comma)code=sm_$(arch)) \
 	-gencode arch=compute_$(EP_NEWEST)$(comma)code=compute_$(EP_NEWEST)
 EP_FATBIN := $(BUILD)/products/ep/kernels/kernels.fatbin
+EP_WRITES := $(BUILD)/products/ep/kernels/traced.fatbin
+EP_TRACED := $(if $(EP_TRACE),$(EP_WRITES),$(wildcard $(EP_WRITES)))
 
-$(EP_FATBIN): products/ep/kernels/kernels.cu $(EP_HEADERS) $(BUILD)/nvcc-used
+$(EP_FATBIN): EP_KERNEL_FLAGS := -lineinfo
+$(EP_WRITES): EP_KERNEL_FLAGS := -DGIN_TRACE
+$(EP_FATBIN) $(EP_WRITES): products/ep/kernels/kernels.cu $(EP_HEADERS) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -Iinclude -I. $(EP_GENCODE) $(NVCCFLAGS) -fatbin -o $@ $<
+	$(Q)$(NVCC) -std=c++17 -O3 -Iinclude -I. $(EP_KERNEL_FLAGS) $(EP_GENCODE) $(NVCCFLAGS) -fatbin -o $@ $<
 endif
 
-$(BUILD)/products/ep/lib/kernels.o: products/ep/lib/kernels.S $(EP_FATBIN) $(BUILD)/nvcc-used
+$(BUILD)/products/ep/lib/kernels.o: products/ep/lib/kernels.S $(EP_FATBIN) $(EP_TRACED) $(BUILD)/nvcc-used
 	@mkdir -p $(@D)
 	$(call say,AS,$<)
-	$(Q)$(CC) -c $(if $(EP_FATBIN),-DEP_FATBIN='"$(EP_FATBIN)"') -o $@ $<
+	$(Q)$(CC) -c $(if $(EP_FATBIN),-DEP_FATBIN='"$(EP_FATBIN)"') $(if $(EP_TRACED),-DEP_TRACED='"$(EP_TRACED)"') -o $@ $<
 
 $(EP_LIB): $(EP_OBJ) $(LINKS) products/ep/lib/libgin-ep.map
 	$(call say,LINK,$@)

@@ -200,11 +200,11 @@ GIN_FN void ginPollResume(struct ginPoll &poll, uint64_t end)
 /* A loop reads the clock once in GIN_LOOKS loads or steps. */
 #define GIN_LOOKS 16u
 
-/* One pass of a waiting loop; ginSuccess: go on. */
-GIN_FN ginResult_t ginPollStep(struct ginPoll &poll)
+/* One pass of a waiting loop; ginSuccess: go on. `least`, `seen`: for the host, if it asks. */
+GIN_FN ginResult_t ginPollStep(struct ginPoll &poll, uint64_t least = 0, uint64_t seen = 0)
 {
 	ginYield();
-	return ++poll.steps % GIN_LOOKS ? ginSuccess : ginPollClock(poll);
+	return ++poll.steps % GIN_LOOKS ? ginSuccess : ginPollClock(poll, least, seen);
 }
 
 /* Is `seen` at least `least`, where both roll over at 2^bits? */

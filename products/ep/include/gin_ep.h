@@ -160,8 +160,9 @@ typedef struct ginEpInfo {
 	uint32_t contexts;		  /* of the device communicator */
 	uint64_t handleBytes;		  /* device memory of a handle, aligned to 16 bytes */
 	uint64_t bytes;			  /* device memory that the ep has taken */
-	char kernels[32];		  /* "host threads", or the architecture: "sm_90" */
-	uint32_t htTokens, htRecvTokens;  /* of the configuration, as chosen; 0 without GIN_EP_HT */
+	/* "host threads", or the architecture: "sm_90"; "sm_90 traced": they write records */
+	char kernels[32];
+	uint32_t htTokens, htRecvTokens; /* of the configuration, as chosen; 0 without GIN_EP_HT */
 } ginEpInfo_t;
 
 #define GIN_EP_INFO_INIT                                                                           \

@@ -178,7 +178,7 @@ protected:
 
 	GIN_FN bool masked(uint32_t rank) const { return epMaskOf(plan, rank) != 0; }
 
-	template <bool direct> GIN_FN GinOn<epRoutes<direct>> gin(uint32_t lane) const
+	template <bool direct> GIN_FN EpGin<epRoutes<direct>> gin(uint32_t lane) const
 	{
 		return epGin<direct>(args, lane);
 	}

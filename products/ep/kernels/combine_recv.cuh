@@ -95,12 +95,14 @@ private:
 	/* True: the rank is lost, or masked. */
 	GIN_FN bool awaitRank(uint32_t r) const
 	{
-		const uint64_t before = call.waitCost ? ginNow() : 0;
+		const uint64_t before = call.waitCost ? ginNow() : epTraceBegin(args);
 		const uint32_t out = epMaskOf(plan, r);
 		gone[r] =
 			out || !epAwaitRows<direct>(args, ginEpCallCombineRecv, epParts, r, epoch);
 		if (call.waitCost && ginBlockIndex() == 0)
 			call.waitCost[r] += static_cast<int64_t>(ginNow() - before);
+		if (epTraces(args) && ginBlockIndex() == 0 && !out)
+			epTraceWaited(args, ginCallEpCombine, r, epoch, before, !gone[r]);
 		return gone[r];
 	}
 

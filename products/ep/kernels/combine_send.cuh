@@ -99,8 +99,11 @@ public:
 	GIN_FN void signal() const
 	{
 		raiseRows<direct>();
-		if (ginBlockIndex() == (ginGridSize() > 1 ? ginGridSize() - 2 : 0))
+		if (ginBlockIndex() == (ginGridSize() > 1 ? ginGridSize() - 2 : 0)) {
 			raiseRests();
+			if (ginTraces)
+				traceParts();
+		}
 	}
 
 	/*
@@ -110,6 +113,7 @@ public:
 	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
 		Ahead ahead = {};
+		began = epTraceBegin(args);
 		const uint32_t first = ginBlockIndex() / ranks(), of = ginBlockIndex() % ranks();
 		if (first < plan.maxTokens)
 			load(epRecordOf(plan, call.handle, of, first), ahead);
@@ -166,6 +170,30 @@ private:
 		for (uint32_t r = threads() - 1 - thread(); r < ranks(); r += threads())
 			if (answers(r))
 				epRaiseRest<direct>(args, number, epParts, r, received[r], epoch);
+	}
+
+	/* The bytes of the parts that each source gets. A team takes a source. */
+	GIN_FN void traceParts() const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t r = epTeam(); r < ranks(); r += epTeams()) {
+			const bool stored = direct || epIsDirect(plan, r);
+			const uint32_t bytes = stored ? call.hidden * 2 : plan.partBytes;
+			const uint32_t n = partsTo(r);
+			if (epTeamFirst() && answers(r))
+				epTraceSent(args, number, r, epoch, began, uint64_t{n} * bytes);
+		}
+	}
+
+	/* By a team. */
+	GIN_FN uint32_t partsTo(uint32_t r) const
+	{
+		const uint32_t rows = answersTo(r);
+		uint32_t n = 0;
+		GIN_NO_UNROLL
+		for (uint32_t slot = epTeamLane(); slot < rows; slot += epTeamSize())
+			n += reduce == GIN_EP_REDUCE_RANK ? 1 : epBits(rowOf(r, slot).kMask);
+		return epTeamSum(n);
 	}
 
 	/* Rows that go back to a source. */

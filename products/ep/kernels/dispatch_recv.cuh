@@ -99,6 +99,7 @@ public:
 	 */
 	GIN_FN void receive(uint32_t ofSend, bool sent)
 	{
+		const uint64_t began = epTraceBegin(args);
 		epoch = ofSend;
 		half = epoch % 2;
 		if (mayMask())
@@ -110,10 +111,10 @@ public:
 		startClocks();
 		sync();
 		first = turnOf(receiveFirst());
-		only = direct && !hasClocks() &&
+		only = direct && !hasClocks() && !epTraces(args) &&
 		       first + ginGridSize() >= mostRows(rowCount()) * ranks();
 		beginItems();
-		const bool any = !awaitSources();
+		const bool any = !awaitSources(began);
 		if (ginBlockIndex() == ginGridSize() - 1)
 			report();
 		/*
@@ -268,18 +269,21 @@ private:
 				call.waitCost[s] -= static_cast<int64_t>(ginNow());
 	}
 
-	/* By all threads of the block, which meet. False: a source is lost. */
-	GIN_FN bool awaitSources() const
+	/*
+	 * By all threads of the block, which meet. False: a source is lost. `began`: the wait for
+	 * counts.
+	 */
+	GIN_FN bool awaitSources(uint64_t began) const
 	{
 		bool any = false;
 		GIN_NO_UNROLL
 		for (uint32_t s = threads() - 1 - thread(); s < ranks(); s += threads())
-			any = !awaitSource(s) || any;
+			any = !awaitSource(s, began) || any;
 		return !GinCta{}.any(any);
 	}
 
 	/* By one thread. False: the source is lost. */
-	GIN_FN bool awaitSource(uint32_t s) const
+	GIN_FN bool awaitSource(uint32_t s, uint64_t began) const
 	{
 		uint32_t what = lost[s] ? EP_LOST_COUNTS | EP_LOST_ROWS : 0;
 		const bool come = what || !reads(s) || (!epMaskOf(plan, s) && lookForRow(s));
@@ -290,6 +294,8 @@ private:
 			epVerdictStore(verdictOf(s), least() | what);
 		if (hasClocks() && ginBlockIndex() == 0)
 			call.waitCost[s] += static_cast<int64_t>(ginNow());
+		if (epTraces(args) && ginBlockIndex() == 0)
+			epTraceWaited(args, ginCallEpDispatch, s, epoch, began, !what);
 		return !what;
 	}
 

@@ -102,6 +102,7 @@ public:
 	GIN_FN bool send(bool alone, uint32_t *sent)
 	{
 		Ahead ahead = {};
+		began = epTraceBegin(args);
 		if (ginBlockIndex() < call.tokens)
 			loadAhead(ginBlockIndex(), ahead);
 		open<direct>();
@@ -187,7 +188,27 @@ private:
 			sendLine(r, words);
 		if (!fate[r] && thread() == 0)
 			epRaiseRest<direct>(args, number, epRows, r, histogram[0], epoch);
+		if (ginTraces && !fate[r] && epTeam() == 0)
+			traceRows(r, words);
 		sync(); /* before the next rank's histogram */
+	}
+
+	/* By one team: the bytes of the rows, and of the count line, that a rank gets. */
+	GIN_FN void traceRows(uint32_t r, uint32_t words) const
+	{
+		const bool stored = direct || epIsDirect(plan, r);
+		const uint32_t row = stored ? static_cast<uint32_t>(sizeof(epHeader)) +
+						      pieces() * 16 + call.scaleWords * 4
+					    : plan.rowBytes;
+		uint32_t items = 0;
+		GIN_NO_UNROLL
+		for (uint32_t w = 1 + epTeamLane(); w < words; w += epTeamSize())
+			items += histogram[w];
+		items = stored ? epTeamSum(items) : 0; /* a put has room for all items of a row */
+		if (epTeamFirst())
+			epTraceSent(args, number, r, epoch, began,
+				    words * sizeof(uint64_t) + uint64_t{histogram[0]} * row +
+					    items * sizeof(epItem));
 	}
 
 	GIN_FN void sendLine(uint32_t r, uint32_t words) const

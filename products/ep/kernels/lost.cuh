@@ -8,10 +8,7 @@
 #ifndef GIN_EP_LOST_CUH
 #define GIN_EP_LOST_CUH
 
-#include "products/ep/include/gin_ep.h"
-
-#include "layout.cuh"
-#include "memory.cuh"
+#include "trace.cuh"
 
 /* The distance of two epochs in a word with a tag. */
 #define EP_EPOCH (1ull << 32)
@@ -65,7 +62,7 @@ GIN_FN_COLD void epMarkLine(const epArgs &args, uint32_t rank, uint32_t source, 
 	for (size_t b = 0; (direct || slab) && b < epLineBytes(plan); b += sizeof(uint64_t))
 		ginDirectStore(slab + at + b, epMarkWord(plan));
 	if (!direct && !slab)
-		GinOn<epRoutes<direct>>(args.dc, 0)
+		EpGin<epRoutes<direct>>(args.dc, 0)
 			.put(static_cast<int>(rank), plan.slab, at, plan.slab, plan.stagedMarkAt,
 			     epLineBytes(plan), GinNone{}, GinNone{}, GinThread{},
 			     epFrom(args, rank));
@@ -84,7 +81,7 @@ template <bool direct> GIN_FN_COLD void epMark(const epArgs &args, uint32_t rank
 	GIN_NO_UNROLL
 	for (uint32_t n = 0; n < EP_FAMILIES * 2 * plan.lanes && result == ginSuccess; n++) {
 		const uint32_t id = n / plan.lanes * plan.nRanks + source;
-		result = GinOn<epRoutes<direct>>(args.dc, n % plan.lanes)
+		result = EpGin<epRoutes<direct>>(args.dc, n % plan.lanes)
 				 .putValue(static_cast<int>(rank), plan.slab, at, uint64_t{1},
 					   GinSignalAdd{id, EP_GAVE_UP}, GinThread{},
 					   epFrom(args, rank));
@@ -136,9 +133,12 @@ GIN_FN bool epIsReady(const epArgs &args, uint32_t word)
 template <bool direct> GIN_FN_COLD void epAwaitReady(const epArgs &args, ginPoll *poll, bool begins,
 						     const char *word, uint32_t epoch)
 {
+	const uint32_t rank = args.plan.rank;
+	const uint32_t *const at = reinterpret_cast<const uint32_t *>(word);
 	if (begins)
-		*poll = ginPollStart(args.dc, epFrom(args, args.plan.rank));
-	const ginResult_t result = ginPollStep(*poll);
+		*poll = ginPollStart(args.dc, epFrom(args, rank),
+				     {ginCallEpCombine, 0, rank, rank});
+	const ginResult_t result = ginPollStep(*poll, args.call.readyAt, epWordLoad(at));
 	const uint32_t seen = epReadyLoad(word);
 	if (result == ginSuccess || epIsReady(args, seen))
 		return;
@@ -183,7 +183,7 @@ template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t
 						    uint32_t rank, uint32_t lane, uint32_t id,
 						    uint64_t least, uint32_t epoch)
 {
-	GinOn<epRoutes<direct>> gin(args.dc, lane);
+	EpGin<epRoutes<direct>> gin(args.dc, lane);
 	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epFrom(args, rank));
 	if (result == ginSuccess && !gin.readValue(args.plan.slab, epMarkAt(args.plan, rank)))
 		return true;
@@ -202,7 +202,7 @@ template <bool direct> GIN_FN_COLD bool epAwaitLong(const epArgs &args, uint32_t
 template <bool direct> GIN_FN_COLD bool epAwaitWordLong(const epArgs &args, size_t at,
 							uint32_t source, bool timed, uint32_t epoch)
 {
-	GinOn<epRoutes<direct>> gin(args.dc, 0);
+	EpGin<epRoutes<direct>> gin(args.dc, 0);
 	const uint64_t least = static_cast<uint64_t>(epoch + 1) << 32;
 	ginOptions options = epFrom(args, source);
 	if (!timed)
@@ -220,7 +220,7 @@ template <bool direct> GIN_FN_COLD void epRaise(const epArgs &args, uint32_t num
 						uint32_t lane, bool strong, uint32_t id,
 						uint64_t value, uint32_t epoch)
 {
-	GinOn<epRoutes<direct>> gin(args.dc, lane);
+	EpGin<epRoutes<direct>> gin(args.dc, lane);
 	ginResult_t result = gin.signal(static_cast<int>(rank), ginSignalById(strong, id, value),
 					GinThread{}, epFrom(args, rank));
 	if (result != ginSuccess)

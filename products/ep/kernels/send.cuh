@@ -24,13 +24,14 @@ class EpSend : public EpList
 protected:
 	const uint32_t number; /* ginEpCallDispatchSend or ginEpCallCombineSend */
 	uint32_t epoch, half;
+	uint64_t began;	   /* for records of GIN_TRACE */
 	uint32_t *fate;	   /* [ranks]: 1: gets no rows */
 	uint32_t *rowsOut; /* [ranks]: rows that this block has stored to direct peers */
 	epBegun *begun;
 	epTagged *tagged; /* [ranks]: a row that this block has stored; of a dispatch, all direct */
 
 	GIN_FN EpSend(const epArgs &a, char *shared, uint32_t n, bool isPlain = false)
-	    : EpList(a, shared, isPlain), number(n), epoch(0), half(0), fate(nullptr),
+	    : EpList(a, shared, isPlain), number(n), epoch(0), half(0), began(0), fate(nullptr),
 	      rowsOut(nullptr), begun(nullptr), tagged(nullptr)
 	{
 	}

@@ -45,9 +45,9 @@ GIN_FN uint32_t epMaskOf(const epPlan &plan, uint32_t rank)
 	return epWordLoad(&plan.masked[rank]);
 }
 
-template <bool direct> GIN_FN GinOn<epRoutes<direct>> epGin(const epArgs &args, uint32_t lane)
+template <bool direct> GIN_FN EpGin<epRoutes<direct>> epGin(const epArgs &args, uint32_t lane)
 {
-	return GinOn<epRoutes<direct>>(args.dc, lane);
+	return EpGin<epRoutes<direct>>(args.dc, lane);
 }
 
 /* One look at a signal. False also if a rank has given up. */
@@ -145,8 +145,11 @@ template <bool direct> GIN_FN void epAwaitCredits(const epArgs &args, uint32_t n
 		if (epoch % 2 != of)
 			continue;
 		const bool come = direct && seen - epoch / 2 < EP_AHEAD;
+		const uint64_t began = epTraceBegin(args);
 		fate[r] = out || begin.failed() ||
 			  (!come && !epAwait<direct>(args, number, r, 0, id, epoch / 2, epoch));
+		if (epTraces(args) && ginBlockIndex() == 0 && !come && !out && !begin.failed())
+			epTraceWaited(args, ginCallEpCredit, r, epoch, began, !fate[r]);
 	}
 }
 

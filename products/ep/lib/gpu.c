@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* kernels.S: the fatbin; empty in a build without nvcc. */
-extern const char epFatbin[], epFatbinEnd[];
+/*
+ * kernels.S: the fatbins of the kernels, and of those that write records for GIN_TRACE; empty in a
+ * build without nvcc, or without EP_TRACE=1.
+ */
+extern const char epFatbin[], epFatbinEnd[], epTraced[], epTracedEnd[];
 
 struct epGpu {
 	const struct epDriver *driver;
@@ -20,6 +23,7 @@ struct epGpu {
 	uint32_t sms, shared;
 	uint64_t users; /* eps */
 	char name[32];
+	int isTraced; /* the kernels write records for GIN_TRACE */
 };
 
 /* By ordinal: the kernels that are loaded. */
@@ -92,6 +96,15 @@ static ginResult_t loadKernel(struct epGpu *gpu, int variant)
 	return ginSuccess;
 }
 
+/* The kernels that write records, if the process has a trace and the build has them. */
+static const char *chooseKernels(struct epGpu *gpu)
+{
+	const char *file = getenv("GIN_TRACE");
+
+	gpu->isTraced = file && *file && &epTracedEnd[0] != &epTraced[0];
+	return gpu->isTraced ? epTraced : epFatbin;
+}
+
 static ginResult_t loadKernels(struct epGpu *gpu)
 {
 	int major = 0, minor = 0, sms = 0, shared = 0;
@@ -102,12 +115,14 @@ static ginResult_t loadKernels(struct epGpu *gpu)
 	DRIVER(gpu, deviceGetAttribute, &shared, 97, gpu->device);
 	gpu->sms = (uint32_t)sms;
 	gpu->shared = major < 9 ? EP_SCRATCH : (uint32_t)shared; /* bulk copies need stages */
-	snprintf(gpu->name, sizeof(gpu->name), "sm_%d%d", major, minor);
+	const char *kernels = chooseKernels(gpu);
+	snprintf(gpu->name, sizeof(gpu->name), "sm_%d%d%s", major, minor,
+		 gpu->isTraced ? " traced" : "");
 	if (&epFatbinEnd[0] == &epFatbin[0])
 		return epFail(ginErrorUnsupported, "this libgin-ep was built without nvcc and has "
 						   "kernels for host threads only");
 	int result =
-		gpu->driver->libraryLoadData(&gpu->library, epFatbin, NULL, NULL, 0, NULL, NULL, 0);
+		gpu->driver->libraryLoadData(&gpu->library, kernels, NULL, NULL, 0, NULL, NULL, 0);
 	if (result) {
 		failed(gpu, "cuLibraryLoadData", result);
 		return epFail(ginErrorUnsupported, "no kernels for %s: %s", gpu->name,

@@ -12,7 +12,7 @@
 #include "dispatch.cuh"
 #include "sum.cuh"
 
-class EpHtCombine : public EpHt
+class EpHtCombine : public EpHtTraced
 {
 protected:
 	/* A row of a token, and its weights. */
@@ -45,7 +45,7 @@ protected:
 
 public:
 	GIN_FN EpHtCombine(const epArgs &a, char *shared, bool isRail = false)
-	    : EpHt(a, shared, ginEpCallHtCombine, isRail),
+	    : EpHtTraced(a, shared, ginEpCallHtCombine, isRail),
 	      rows(reinterpret_cast<Row *>(places + ranks()) + epTeam() * ranks())
 	{
 	}
@@ -59,6 +59,7 @@ public:
 
 	GIN_FN void run()
 	{
+		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
@@ -71,7 +72,7 @@ public:
 				reduce(team - stagers(), epTeams() - stagers());
 		}
 		if (isLastBlock() && !stopped())
-			leave();
+			leave(began);
 	}
 
 protected:
@@ -230,9 +231,19 @@ protected:
 	/* Rows, by the index of their place. */
 	GIN_FN bool isReady(uint32_t r, uint32_t slot) const
 	{
+		const size_t at = epHtReadyAt(ht, r, slot / EP_HT_BATCH);
 		uint32_t value;
-		return nearOf(r) == plan.rank ||
-		       await(nearOf(r), epHtReadyAt(ht, r, slot / EP_HT_BATCH), epoch + 1, &value);
+		if (nearOf(r) == plan.rank)
+			return true;
+		if (!epTraces(args) || ginBlockIndex() || epTeam() != stagers())
+			return await(nearOf(r), at, epoch + 1, &value);
+		/* One reducer shows for what the others wait, too. */
+		const bool seen = epTaggedLoad(plan.own + at) >> 32 == epoch + 1;
+		const uint64_t began = epTraceBegin(args);
+		const bool come = await(nearOf(r), at, epoch + 1, &value);
+		if (!seen)
+			waited(nearOf(r), began, come);
+		return come;
 	}
 
 	GIN_FN Row rowAt(uint32_t r, size_t slot) const
@@ -267,20 +278,42 @@ protected:
 	 * By the last block: this rank has read its rows. x in the pool is the caller's again when
 	 * all ranks have.
 	 */
-	GIN_FN void leave() const
+	GIN_FN void leave(uint64_t began) const
 	{
-		uint32_t value;
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < peers(); i += threads())
 			post(firstPeer() + i, epHtPulledAt(ht, plan.rank), 0);
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); call.inPool && i < peers(); i += threads())
-			await(firstPeer() + i, epHtPulledAt(ht, firstPeer() + i), epoch + 1,
-			      &value);
+			awaitPulled(firstPeer() + i);
 		sync();
 		if (thread() == 0)
 			epWordStore(&plan.state->epoch[1], epoch + 1);
+		if (ginTraces && !stopped())
+			traceRows(began);
+	}
+
+	GIN_FN void awaitPulled(uint32_t r) const
+	{
+		const uint64_t began = epTraceBegin(args);
+		uint32_t value;
+		waited(r, began, await(r, epHtPulledAt(ht, r), epoch + 1, &value));
+	}
+
+	/* By the last block: what this rank has sent, and what it has loaded. */
+	GIN_FN void traceRows(uint64_t began) const
+	{
+		eachRank([&](uint32_t r) {
+			if (isFar(r)) {
+				sent(r, began, bytesOfChunks(r / ht.domainSize, true));
+				return;
+			}
+			const uint64_t loaded = combinedFrom(r);
+			sent(r, began, combinedTo(r));
+			if (loaded)
+				sent(r, began, loaded, true);
+		});
 	}
 };
 

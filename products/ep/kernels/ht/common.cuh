@@ -71,14 +71,15 @@ GIN_FN_COLD bool epHtAwaitLong(const epArgs &args, uint32_t number, uint32_t fro
 	const epPlan &plan = args.plan;
 	const uint64_t expected = uint64_t{tag} << 32;
 	ginPoll poll =
-		ginPollStart(args.dc, times > 1 ? epHtFrom(args, from, times) : epFrom(args, from));
+		ginPollStart(args.dc, times > 1 ? epHtFrom(args, from, times) : epFrom(args, from),
+			     {epTraceCall(number), 0, from, from});
 	ginResult_t result = ginSuccess;
 	bool marked = false;
 	uint64_t seen;
 	while (seen = epTaggedLoad(plan.own + at), seen >> 32 != tag) {
 		if (epWordLoad(&plan.state->failed))
 			return false;
-		if (!marked && (result = ginPollStep(poll)) == ginSuccess) {
+		if (!marked && (result = ginPollStep(poll, tag, seen >> 32)) == ginSuccess) {
 			marked = epTaggedLoad(plan.own + epMarkAt(plan, from)) != 0;
 			continue;
 		}
@@ -173,6 +174,12 @@ protected:
 		}
 		*value = static_cast<uint32_t>(seen);
 		return true;
+	}
+
+	/* Leaves a record for GIN_TRACE. */
+	GIN_FN void waited(uint32_t from, uint64_t began, bool come) const
+	{
+		epTraceWaited(args, epTraceCall(number), from, epoch, began, come);
 	}
 
 	/*
@@ -293,11 +300,15 @@ private:
 		const size_t at = epHtPlaceAt(plan, ht, which(), epoch % 2, r);
 		uint32_t start, other, where = 0;
 		const uint32_t peer = nearOf(r);
-		if (!await(peer, at, epoch + 1, &start) ||
-		    !await(peer, at + sizeof(uint64_t), epoch + 1, &other) ||
-		    (ht.window.table &&
-		     !await(peer, at + 2 * sizeof(uint64_t), epoch + 1, &where)) ||
-		    !hasShape(peer, other))
+		const uint64_t began = epTraceBegin(args);
+		const bool come =
+			await(peer, at, epoch + 1, &start) &&
+			await(peer, at + sizeof(uint64_t), epoch + 1, &other) &&
+			(!ht.window.table ||
+			 await(peer, at + 2 * sizeof(uint64_t), epoch + 1, &where));
+		if (ginBlockIndex() == 0)
+			waited(peer, began, come);
+		if (!come || !hasShape(peer, other))
 			return false;
 		char *const rows = own && peer == plan.rank ? own : rowsOf(peer, where);
 		places[r] = {rows + size_t{start} * call.rowBytes,

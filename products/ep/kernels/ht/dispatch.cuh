@@ -11,7 +11,7 @@
 #ifndef GIN_EP_HT_DISPATCH_CUH
 #define GIN_EP_HT_DISPATCH_CUH
 
-#include "common.cuh"
+#include "traced.cuh"
 
 /* Teams of a block. Bulk copies need few threads. */
 #if GIN_HAS_BULK
@@ -144,7 +144,7 @@ struct epHtPipe {
 #endif
 };
 
-class EpHtDispatch : public EpHt
+class EpHtDispatch : public EpHtTraced
 {
 protected:
 	/* The tokens of a mover's units, first, first + step, ...: see epMove(). */
@@ -185,12 +185,13 @@ protected:
 
 public:
 	GIN_FN EpHtDispatch(const epArgs &a, char *shared, bool isRail = false)
-	    : EpHt(a, shared, ginEpCallHtDispatch, isRail)
+	    : EpHtTraced(a, shared, ginEpCallHtDispatch, isRail)
 	{
 	}
 
 	GIN_FN void run()
 	{
+		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
@@ -204,11 +205,24 @@ public:
 			else
 				unpack(team - busy, epTeams() - busy);
 		}
-		if (isLastBlock() && thread() == 0)
+		const bool last = isLastBlock();
+		if (last && thread() == 0)
 			epWordStore(&plan.state->epoch[0], epoch + 1);
+		if (ginTraces && last && !stopped())
+			traceRows(began);
 	}
 
 protected:
+	/* By the last block: what this rank has sent. */
+	GIN_FN void traceRows(uint64_t began) const
+	{
+		eachRank([&](uint32_t r) {
+			sent(r, began,
+			     isFar(r) ? bytesOfChunks(r / ht.domainSize, false)
+				      : dispatchedTo(r, metaWords()));
+		});
+	}
+
 	/*
 	 * Movers, and rings in shared memory that are as large as theirs. Between domains there are
 	 * as many senders, and as many forwarders.
@@ -359,7 +373,11 @@ protected:
 			uint32_t slot, rows;
 			if (b * EP_HT_BATCH >= tokens[s] || (!own && nearOf(s) == plan.rank))
 				continue;
-			if (!awaitBatch(s, b, tokens[s], &slot, &rows))
+			const uint64_t began = epTraceBegin(args);
+			const bool come = awaitBatch(s, b, tokens[s], &slot, &rows);
+			if (own && n == 0 && ginBlockIndex() == 0 && epTeamFirst())
+				waited(nearOf(s), began, come);
+			if (!come)
 				return;
 			f(s, slot, rows);
 		}

@@ -138,7 +138,11 @@ public:
 
 	GIN_FN void run()
 	{
-		if (count() && receiveLines())
+		const uint64_t began = epTraceBegin(args);
+		if (!count())
+			return;
+		traceLines(began);
+		if (receiveLines())
 			finish();
 	}
 
@@ -226,6 +230,16 @@ protected:
 		}
 	}
 
+	/* The bytes of count lines for each direct peer: this rank's, and those of rail peers. */
+	GIN_FN void traceLines(uint64_t began) const
+	{
+		const uint32_t lines = rail ? ht.domains : 1;
+		GIN_NO_UNROLL
+		for (uint32_t i = thread(); ginTraces && i < peers(); i += threads())
+			epTraceSent(args, number, firstPeer() + i, epoch, began,
+				    uint64_t{lines} * wordsOf(firstPeer() + i) * sizeof(uint64_t));
+	}
+
 	GIN_FN uint32_t wordsOf(uint32_t r) const
 	{
 		return 1 + ranks() + plan.firstExpert[r + 1] - plan.firstExpert[r];
@@ -253,9 +267,12 @@ protected:
 		GIN_NO_UNROLL
 		for (uint32_t i = thread(); i < ranks() * words && !lost; i += threads()) {
 			const uint32_t s = i / words, w = i % words;
+			const uint64_t began = epTraceBegin(args);
 			uint32_t value = 0;
 			lost = !await(nearOf(s), epHtCountAt(plan, epoch % 2, s, w), epoch + 1,
 				      &value, isFar(s));
+			if (w == 0)
+				waited(nearOf(s), began, !lost);
 			take(s, w, value);
 		}
 		return !GinCta{}.any(lost);

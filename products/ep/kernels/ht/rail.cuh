@@ -47,7 +47,7 @@ GIN_FN_COLD void epHtMarkPeer(const epArgs &args, uint32_t d)
 	GIN_NO_UNROLL
 	for (uint32_t i = 0; i < plan.lanes * EP_HT_SIGNALS; i++) {
 		const uint32_t kind = i / plan.lanes;
-		const GinOn<GIN_ROUTES_ALL> gin(args.dc, i % plan.lanes);
+		const EpGin<GIN_ROUTES_ALL> gin(args.dc, i % plan.lanes);
 		gin.signal(static_cast<int>(plan.rank),
 			   GinSignalAdd{epHtSignalId(ht, kind, d), EP_GAVE_UP}, GinThread{},
 			   epFrom(args, plan.rank));
@@ -79,9 +79,12 @@ GIN_FN_COLD bool epHtAwaitSignal(const epArgs &args, uint32_t number, uint32_t p
 				 uint32_t id, uint64_t least, uint32_t epoch)
 {
 	const epPlan &plan = args.plan;
-	const GinOn<GIN_ROUTES_ALL> gin(args.dc, lane);
+	const EpGin<GIN_ROUTES_ALL> gin(args.dc, lane);
 	const uint32_t times = args.ht.plan.domainSize > 1 ? EP_HT_PATIENT_RAIL : 1;
+	const uint64_t began = epTraceBegin(args);
 	ginResult_t result = gin.waitSignal(id, least, GinThread{}, epHtFrom(args, peer, times));
+	if (ginBlockIndex() == 0 || number == ginEpCallHtNotify)
+		epTraceWaited(args, epTraceCall(number), peer, epoch, began, result == ginSuccess);
 	if (epWordLoad(&plan.state->failed))
 		return false; /* this rank has raised its own signals */
 	if (result == ginSuccess && !gin.readValue(plan.slab, epMarkAt(plan, peer)))
@@ -158,7 +161,7 @@ public:
 	{
 		const uint32_t peer = epHtRailPeer(plan, ht, c.d);
 		const GinSignalAdd raise{epHtSignalId(ht, c.slot, ht.domain), 1};
-		const GinOn<GIN_ROUTES_ALL> gin(args.dc, c.lane);
+		const EpGin<GIN_ROUTES_ALL> gin(args.dc, c.lane);
 		if (epTeamFirst())
 			*reinterpret_cast<uint32_t *>(filledAt(c)) = shape;
 		epTeamSync();
@@ -176,7 +179,7 @@ public:
 	{
 		const uint32_t peer = epHtRailPeer(plan, ht, c.d);
 		const uint32_t id = epHtSignalId(ht, EP_HT_DEPTH + c.slot, ht.domain);
-		const GinOn<GIN_ROUTES_ALL> gin(args.dc, c.lane);
+		const EpGin<GIN_ROUTES_ALL> gin(args.dc, c.lane);
 		return has(peer, gin.signal(static_cast<int>(peer), GinSignalAdd{id, 1},
 					    GinThread{}, epFrom(args, peer)));
 	}
@@ -300,9 +303,12 @@ public:
 
 	GIN_FN void run()
 	{
+		const uint64_t began = epTraceBegin(args);
 		if (!count())
 			return;
 		sendMessages();
+		traceMessages(began);
+		traceLines(began);
 		if (!awaitMessages())
 			return;
 		forwardMessages();
@@ -353,6 +359,20 @@ private:
 				sendMessage(d);
 	}
 
+	GIN_FN size_t bytesOfMessage() const
+	{
+		return ht.pairsAt + size_t{groups()} * ht.domainSize * sizeof(epHtPair);
+	}
+
+	GIN_FN void traceMessages(uint64_t began) const
+	{
+		GIN_NO_UNROLL
+		for (uint32_t d = thread(); ginTraces && d < ht.domains; d += threads())
+			if (d != ht.domain)
+				epTraceSent(args, number, epHtRailPeer(plan, ht, d), epoch, began,
+					    bytesOfMessage());
+	}
+
 	GIN_FN void sendMessage(uint32_t d) const
 	{
 		const uint32_t S = ht.domainSize, pairs = groups() * S;
@@ -366,13 +386,13 @@ private:
 		for (uint32_t i = epTeamLane(); i < pairs; i += epTeamSize())
 			to[i] = epHtPairsOf(plan, handle, i / S)[d * S + i % S];
 		epTeamSync();
-		const GinOn<GIN_ROUTES_ALL> gin(args.dc, 0);
-		const ginResult_t result = gin.put(
-			static_cast<int>(peer), plan.slab,
-			epHtMessageAt(ht, ht.messageAt, epoch % 2, epHtOther(d, ht.domain)),
-			plan.slab, stagedAt(d), ht.pairsAt + size_t{pairs} * sizeof(epHtPair),
-			GinSignalAdd{epHtSignalId(ht, kind, ht.domain), 1}, GinNone{}, epTeamCoop{},
-			epFrom(args, peer));
+		const EpGin<GIN_ROUTES_ALL> gin(args.dc, 0);
+		const ginResult_t result =
+			gin.put(static_cast<int>(peer), plan.slab,
+				epHtMessageAt(ht, ht.messageAt, epoch % 2, epHtOther(d, ht.domain)),
+				plan.slab, stagedAt(d), bytesOfMessage(),
+				GinSignalAdd{epHtSignalId(ht, kind, ht.domain), 1}, GinNone{},
+				epTeamCoop{}, epFrom(args, peer));
 		if (result != ginSuccess && epTeamFirst())
 			fail(static_cast<int32_t>(peer), result, 0, 0);
 	}

@@ -26,6 +26,7 @@ public:
 
 	GIN_FN void run()
 	{
+		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
@@ -43,7 +44,7 @@ public:
 		if (!isLastBlock() || stopped())
 			return;
 		advance();
-		leave();
+		leave(began);
 	}
 
 private:
@@ -137,11 +138,6 @@ private:
 	GIN_FN static uint32_t tokenOf(uint32_t i)
 	{
 		return chunkOf(i) * EP_HT_GROUP + i % EP_HT_GROUP;
-	}
-
-	GIN_FN static uint32_t groupsOf(uint32_t tokens)
-	{
-		return (tokens + EP_HT_GROUP - 1) / EP_HT_GROUP;
 	}
 
 	/* What a token needs once is a call: inlined it takes registers from the sums. */

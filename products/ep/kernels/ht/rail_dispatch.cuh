@@ -85,6 +85,7 @@ public:
 
 	GIN_FN void run()
 	{
+		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
@@ -97,6 +98,8 @@ public:
 		advance();
 		if (thread() == 0)
 			epWordStore(&plan.state->epoch[0], epoch + 1);
+		if (ginTraces && !stopped())
+			traceRows(began);
 	}
 
 private:
