@@ -274,7 +274,7 @@ static void ring(Rank &r)
 {
 	const HtRound round = htRound(r, 2 * static_cast<uint32_t>(r.nRanks), 2, 32, 5, seedOf());
 	ginEpRecord_t record = GIN_EP_RECORD_INIT;
-	ginEp_t ep = makeEp(r, htConfig(round, 2));
+	ginEp_t ep = makeEp(r, htConfig(round, 5)); /* seconds: notify has to end in time */
 	HtNotified handle(r, ep, round);
 	meet(r);
 	handle.notify(ep);
