@@ -512,6 +512,19 @@ static void queueFails(void)
 	closeBoth();
 }
 
+/* Nothing is in flight from the second endpoint: its receives alone tell of the failure. */
+static void idleQueueFails(void)
+{
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+
+	openBoth();
+	EXPECT(!ibv_modify_qp(connected[1], &error, IBV_QP_STATE));
+	untilWords(ends[1].why);
+	EXPECT_EQUAL(ends[1].lost, 1);
+	EXPECT_HAS(ends[1].why, " takes no messages: ");
+	closeBoth();
+}
+
 static void portDown(void)
 {
 	openBoth();
@@ -766,6 +779,7 @@ int main(int argc, char **argv)
 	expectChild("a completion queue that cannot be read", polledInVain);
 	expectChild("a completion queue that does not notify", notNotified);
 	expectChild("a queue pair that fails", queueFails);
+	expectChild("an idle queue pair that fails", idleQueueFails);
 	expectChild("a port that goes down", portDown);
 	expectChild("a port that stays down", portStaysDown);
 	expectChild("a port that goes down, GPU memory", flushFails);
