@@ -7,8 +7,8 @@
 
 /*
  * Epochs of barrier 0, then one of barrier 1, to which rank 0 comes late: no rank passes it before.
- * A rank that wrote beyond the words of barrier 0 would have written rank 0's word of barrier 1. And
- * a signal of every rank to every rank: ginDevComm has addresses of the first 16 only.
+ * A rank that wrote beyond the words of barrier 0 would have written rank 0's word of barrier 1.
+ * And a signal of every rank to every rank: ginDevComm has addresses of the first 16 only.
  */
 struct LateForBarrier {
 	ginDevComm dc;

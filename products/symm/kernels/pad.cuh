@@ -151,8 +151,8 @@ GIN_FN int32_t symmEnds(const struct symmCall &c, uint64_t began)
 }
 
 /*
- * May what the call has taken be no signal, because the host has released the pads? A GPU, for which
- * the page is far away, looks only after a wait that was long enough for that.
+ * May what the call has taken be no signal, because the host has released the pads? A GPU, to
+ * which the page is far away, looks only after a wait that was long enough for that.
  */
 GIN_FN bool symmIsVoid(const struct symmCall &c, uint64_t began)
 {
