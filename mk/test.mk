@@ -29,7 +29,7 @@ $(eval $(subst ;,$(newline),$(TEST_LINES)))
 
 TEST_PACKAGES := $(if $(VERBS),libmlx5 libibverbs) $(if $(OFI),libfabric)
 TEST_PLUGINS := $(RDMA) $(OFI) $(BUILD)/libgin-selftest.so $(BUILD)/libgin-stream.so $(BUILD)/libgin-weak.so \
-	$(BUILD)/test/fake/libcuda.so.1
+	$(BUILD)/test/fake/libcuda.so.1 $(TOOLS:%=$(BUILD)/tools/%)
 # test-FUNCTION SOURCE: the source, if its packages are there; what it needs; its flags
 test-built = $(if $(filter-out $(TEST_PACKAGES),$($(1).PACKAGES) $($(1).HEADERS)),,$(1))
 test-needs = $(filter $($(1).NEEDS:%=$(BUILD)/%),$(TEST_PLUGINS))

@@ -264,6 +264,7 @@ static void warnedAgain(uint64_t units, int isAgain)
 	told.question = 0x80;
 	b.lines.waits[3] = told;
 	b.dc.asks = 1;
+	b.dc.asked = clockNow() - SECOND / 2;
 	b.dc.waits[0].record = told;
 	b.dc.waits[0].told = clockNow() - SECOND;
 	const uint64_t before = b.dc.waits[0].warned = clockNow() - 10 * SECOND;

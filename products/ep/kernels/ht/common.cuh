@@ -301,11 +301,10 @@ private:
 		uint32_t start, other, where = 0;
 		const uint32_t peer = nearOf(r);
 		const uint64_t began = epTraceBegin(args);
-		const bool come =
-			await(peer, at, epoch + 1, &start) &&
-			await(peer, at + sizeof(uint64_t), epoch + 1, &other) &&
-			(!ht.window.table ||
-			 await(peer, at + 2 * sizeof(uint64_t), epoch + 1, &where));
+		const bool come = await(peer, at, epoch + 1, &start) &&
+				  await(peer, at + sizeof(uint64_t), epoch + 1, &other) &&
+				  (!ht.window.table ||
+				   await(peer, at + 2 * sizeof(uint64_t), epoch + 1, &where));
 		if (ginBlockIndex() == 0)
 			waited(peer, began, come);
 		if (!come || !hasShape(peer, other))
