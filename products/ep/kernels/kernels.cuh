@@ -18,6 +18,7 @@
 #include "ht/rail.cuh"
 #include "ht/rail_combine.cuh"
 #include "ht/rail_dispatch.cuh"
+#include "ht/rail_places.cuh"
 
 /*
  * Send and receive in one kernel. Every block ends its sends before it waits, and all blocks are

@@ -39,6 +39,7 @@
 	X(HtDispatch, dispatch, EpHtDispatch)                                                      \
 	X(HtCombine, combine, EpHtCombine)                                                         \
 	X(HtRailNotify, notify, EpHtRailNotify)                                                    \
+	X(HtRailPlaces, notify, EpHtRailPlaces)                                                    \
 	X(HtRailDispatch, dispatch, EpHtRailDispatch)                                              \
 	X(HtRailCombine, combine, EpHtRailCombine)                                                 \
 	X(Mask, control, EpMask)                                                                   \

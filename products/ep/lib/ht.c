@@ -39,7 +39,15 @@ static ginResult_t move(ginEp_t ep, uint32_t variant, uint32_t sms, struct epHtC
 			void *stream)
 {
 	uint32_t most = ep->gpu ? epGpuBlocks(ep->gpu) / 2 : ~0u;
+	ginResult_t result;
 
+	if (ep->ht.domains > 1) {
+		result =
+			launch(ep, epVariantHtRailPlaces, 1,
+			       epScratchBytes(epVariantHtRailPlaces, &ep->args.plan), call, stream);
+		if (result)
+			return result;
+	}
 	sms = epHtBlocks(&ep->config, sms, ep->gpu ? BLOCKS : HOST_BLOCKS, most);
 	return launch(ep, variant, sms, ep->gpu ? epGpuShared(ep->gpu) : 0, call, stream);
 }
@@ -169,6 +177,7 @@ ginResult_t ginEpHtDispatch(ginEp_t ep, const ginEpHtDispatchArgs_t *args, void 
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	if ((result = epHtCheckDispatch(ep, args, &call)))
 		return result;
+	call.number = ginEpCallHtDispatch;
 	return move(ep, variantOf(ep, epVariantHtDispatch, epVariantHtRailDispatch), args->sms,
 		    &call, stream);
 }
@@ -183,6 +192,7 @@ ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *s
 		return epFail(ginErrorInvalidArgument, "ep is NULL");
 	if ((result = epHtCheckCombine(ep, args, &call)))
 		return result;
+	call.number = ginEpCallHtCombine;
 	return move(ep, variantOf(ep, epVariantHtCombine, epVariantHtRailCombine), args->sms, &call,
 		    stream);
 }

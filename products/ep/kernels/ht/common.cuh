@@ -239,7 +239,8 @@ protected:
 
 	/*
 	 * Tells all ranks where their rows begin in the pool, or in a tensor of the window. It is
-	 * free: this rank's earlier kernels have ended. By block 0.
+	 * free: this rank's earlier kernels have ended. By block 0; between domains a kernel before
+	 * the call's own does it: EpHtRailPlaces.
 	 */
 	GIN_FN void postPlaces() const
 	{

@@ -29,8 +29,6 @@ public:
 		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
-		if (ginBlockIndex() == 0)
-			postPlaces();
 		if (awaitPlaces()) {
 			const uint32_t team = epTeam(), rest = epTeams() - stagers();
 			const uint32_t adders = rest * 2 / 5, n = team - stagers();

@@ -88,8 +88,6 @@ public:
 		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
-		if (ginBlockIndex() == 0)
-			postPlaces();
 		if (awaitPlaces(call.recvX)) {
 			act(epTeam() / movers(), epTeam() % movers());
 		}
