@@ -223,6 +223,17 @@ static int usedNetwork(const ginConfig_t *config)
 	return expectFailures;
 }
 
+/* The routes to both other ranks are alike. */
+static int alikeRoutes(const ginConfig_t *config)
+{
+	char text[8192], words[64];
+
+	readLog(config, text, sizeof(text));
+	snprintf(words, sizeof(words), "INFO route to rank %d and 1 more: direct, ", !config->rank);
+	EXPECT_HAS(text, words);
+	return expectFailures;
+}
+
 static int oneHostByProxy(const ginConfig_t *config)
 {
 	setenv("GIN_ROUTE", "network", 1);
@@ -337,11 +348,13 @@ static int noInterface(const ginConfig_t *config)
 
 static int (*forked)(const ginConfig_t *config);
 
+static int forks = 2;
+
 static void runForked(void)
 {
-	const int *result = ranksStart(2, 0, forked);
+	const int *result = ranksStart(forks, 0, forked);
 
-	for (int r = 0; r < 2; r++)
+	for (int r = 0; r < forks; r++)
 		EXPECT_EQUAL(result[r], 0);
 }
 
@@ -368,6 +381,9 @@ int main(void)
 	expectForks("one host, by the proxy", oneHostByProxy);
 	expectForks("GIN_TRANSPORT has no effect", unusedNetwork);
 	expectForks("GIN_TRANSPORT has an effect", usedNetwork);
+	forks = 3;
+	expectForks("routes that are alike", alikeRoutes);
+	forks = 2;
 	if (hasPlugin("rdma"))
 		expectForks("verbs without a NIC", noNic);
 	else

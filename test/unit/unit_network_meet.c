@@ -163,6 +163,7 @@ static void heard(void)
 {
 	net.greets = net.answers = net.busy = 1;
 	arrive(77, 1);
+	arrive(RANKS, 1);
 	arrive(0, 2);
 	arrive(PEER, 1);
 	EXPECT_SUCCESS(meet());
@@ -190,7 +191,7 @@ static void heardByProofs(void)
 {
 	net.proves = 1;
 	heard();
-	EXPECT_EQUAL(net.forged, 1); /* the rank that does not exist */
+	EXPECT_EQUAL(net.forged, 2); /* of ranks that do not exist */
 }
 
 /* In the name of the peer, without a proof, with that of another key, and by another rank. */

@@ -565,7 +565,9 @@ static void lostInTheAir(void)
 	const struct bounceChunk *chunk = lane->bounce->freeChunks; /* the next one */
 	while (!chunk->inAir)
 		sideTurn(&side[0]);
+	lane->wordPeer = &lane->peer[1];
 	networkLose(lane, 1, "the test says so");
+	EXPECT(!lane->wordPeer); /* another peer's word may begin */
 	while (engineIsBusy(side[0].engine))
 		sideTurn(&side[0]);
 	EXPECT_EQUAL(side[0].ring.done[1], GIN_QUEUE_FAILED | ginErrorPeer);
