@@ -4,11 +4,14 @@
  * still connect, and deadlines, log lines and listening addresses stay bounded
  */
 #include "control_team.h"
+#include "files.h"
 
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #define CROWD 200 /* more than the control plane serves at a time */
 
@@ -125,6 +128,47 @@ static void endlessFlood(void)
 	EXPECT(lines > 0 && lines < 20);
 }
 
+static int holdCrowd(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	for (int i = 0; i < CROWD; i++)
+		close(crowd[i]);
+	return child;
+}
+
+/* Rank 2 never opens; another process has silent connections to rank 0. */
+static void fewDescriptors(void)
+{
+	static struct team team = {.body = timesOut};
+	const struct rlimit few = {128, 128};
+	int most = 0;
+
+	setenv("GIN_TIMEOUT", "2", 1);
+	startTeam(&team, 3, 2);
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = connectRoot();
+	pid_t stranger = holdCrowd();
+	EXPECT(!setrlimit(RLIMIT_NOFILE, &few));
+	int before = countFiles();
+	runTeam(&team, 2);
+	pthread_t waits = team.member[0].thread;
+	while (pthread_tryjoin_np(waits, NULL)) {
+		int files = countFiles();
+		most = files > most ? files : most;
+		usleep(1000);
+	}
+	pthread_join(team.member[1].thread, NULL);
+	controlClose(&team.member[2].control);
+	EXPECT(!kill(stranger, SIGKILL) && waitpid(stranger, NULL, 0) == stranger);
+	printf("%d descriptors, then %d\n", before, most);
+	EXPECT(most > before && most <= before + 128 / 8 + 8);
+}
+
 static int boundTo(int fd, struct netAddress *at)
 {
 	struct sockaddr_storage name;
@@ -216,6 +260,7 @@ int main(void)
 	setenv("GIN_LOG", "none", 0);
 	expectChild("a silent crowd", silentCrowd);
 	expectChild("connections without end", endlessFlood);
+	expectChild("a silent crowd, and few descriptors", fewDescriptors);
 	expectChild("a rank alone, and ranks of one host", aloneAndLocal);
 	expectChild("GIN_SOCKET_IFNAME", oneInterface);
 	expectChild("ranks at GIN_SOCKET_IFNAME", wellThere);

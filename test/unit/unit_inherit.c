@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_inherit.c - ginCommShrink() when a window of the older communicator cannot be registered
- * again: all ranks get that failure, or try again and inherit all windows but one that a rank lacks
+ * again: all ranks get that failure, or try again and inherit all windows but one that a rank lacks.
+ * A rank that leaves meanwhile makes them try as often as before.
  */
-/* LINK: -Wl,--wrap=windowMake,--wrap=windowsFree,--wrap=commClosing */
+/* LINK: -Wl,--wrap=windowMake,--wrap=windowsFree,--wrap=commClosing,--wrap=recoverAgree */
 #include "ranks.h"
 #include "expect.h"
 
+#include "lib/control/recover.h"
 #include "lib/window.h"
 
 enum { RANKS = 3, WINDOWS = 4, FAILS = 2 /* the window that rank 0 fails to register */ };
@@ -46,6 +48,17 @@ void __wrap_commClosing(ginComm_t comm)
 	if (registers)
 		fail(ginErrorCuda, "a sentence of the end of the communicator");
 	__real_commClosing(comm);
+}
+
+static int leavesAfter; /* calls of recoverAgree() of the last rank; 0: never */
+
+ginResult_t __real_recoverAgree(struct control *c, struct recoverTeam *team);
+
+ginResult_t __wrap_recoverAgree(struct control *c, struct recoverTeam *team)
+{
+	if (leavesAfter && c->rank == RANKS - 1 && !--leavesAfter)
+		return fail(ginErrorAborted, "the rank leaves");
+	return __real_recoverAgree(c, team);
 }
 
 static ginResult_t shrink(ginComm_t comm, int rank, ginComm_t *made)
@@ -117,6 +130,28 @@ static int passing(const ginConfig_t *config)
 	return 0;
 }
 
+/* More attempts than without the end of a rank. */
+static int leaving(const ginConfig_t *config)
+{
+	ginWindow_t window[WINDOWS];
+	ginComm_t comm, made = NULL;
+	int leaves = config->rank == RANKS - 1;
+	void *ptr;
+
+	EXPECT_SUCCESS(ginCommInit(config, &comm));
+	EXPECT_SUCCESS(ginMemAlloc(comm, 64, &ptr));
+	registerAll(comm, ptr, window);
+	ginResult_t result = shrink(comm, config->rank, &made);
+	EXPECT_EQUAL(result, leaves ? ginErrorAborted : ginSuccess);
+	if (leaves)
+		EXPECT_SUCCESS(ginCommAbort(comm));
+	else
+		EXPECT_SUCCESS(ginCommDestroy(made));
+	ginCommDestroy(comm);
+	EXPECT_SUCCESS(ginMemFree(NULL, ptr));
+	return 0;
+}
+
 static void expectRanks(ginResult_t as, int often, int (*body)(const ginConfig_t *config))
 {
 	failure = as;
@@ -133,5 +168,7 @@ int main(void)
 	setenv("GIN_TIMEOUT", "30", 0);
 	expectRanks(ginErrorSystem, 1, refused);
 	expectRanks(ginErrorPeer, 1, passing); /* as if a rank had begun a new attempt */
+	leavesAfter = 6;
+	expectRanks(ginErrorPeer, 12, leaving);
 	return 0;
 }

@@ -148,6 +148,7 @@ static void idOfAChild(void)
 		usleep(1000);
 	pid_t child = fork();
 	if (!child) {
+		EXPECT(!rootIsHere(&first));
 		own = newRoot(1, VISIT_SECONDS);
 		v = makeVisitor(&own, "", 0, 0, 1);
 		startVisit(&v);
