@@ -441,6 +441,16 @@ static void lostPeer(ginSharing sharing)
 	e.end();
 }
 
+/* The abort line names the peer to a thread that waits already. */
+static void lostPeerOfCounter(ginSharing sharing)
+{
+	Rig r;
+	Gin gin(r.dc, 0, sharing);
+	r.line.word = uint64_t{PEER} << 32 | ginErrorPeer;
+	EXPECT(gin.waitCounter(1, 1, GinThread{}, ginTimeout(GIN_FOREVER)) == ginErrorPeer);
+	EXPECT(r.error.call == ginCallWaitCounter && r.error.peer == PEER);
+}
+
 /* As above with a full queue: no thread waits for room. */
 static void lostPeerWhenFull(ginSharing sharing)
 {
@@ -589,6 +599,7 @@ int main()
 		getsByTicket(sharing);
 		failure(sharing);
 		lostPeer(sharing);
+		lostPeerOfCounter(sharing);
 		lostPeerWhenFull(sharing);
 	}
 	errorsOfLaterContexts();

@@ -72,10 +72,11 @@ public:
 		struct ginSources head;
 		struct ginSourceEntry entry[2];
 	} sources;
+	struct ginAbortLine line;
 
 	Rig()
 	    : dc(), window(), queues(), q(&queues[PEER]), memory(), m(&memory[PEER]), results(),
-	      old(), counters(), error(), peers(), sources(), table(), line(), claim(0)
+	      old(), counters(), error(), peers(), sources(), line(), table(), claim(0)
 	{
 		for (uint32_t i = 0; i < CONTEXTS * 2; i++)
 			memory[i].lay(&queues[i], 0x100 + i);
@@ -111,7 +112,6 @@ public:
 
 private:
 	Table table;
-	struct ginAbortLine line;
 	struct ginMirroredWord watch = {&line.word, {0, 0, 0}, 0};
 	uint32_t claim;
 

@@ -5,7 +5,7 @@
  * determines the sentence. What the host says of waits that kernels have told, and which of them it
  * warns of again.
  */
-/* LINK: -Wl,--wrap=controlAgree,--wrap=controlError */
+/* LINK: -Wl,--wrap=controlAgree,--wrap=controlError,--wrap=pinnedAbandon */
 /* NEEDS: libgin-stream.so */
 #include "ranks.h"
 #include "expect.h"
@@ -44,6 +44,16 @@ ginResult_t __wrap_controlError(struct control *c)
 	if (newsAfter && !--newsAfter)
 		controlReport(c, 0, "rank 0 has died");
 	return __real_controlError(c);
+}
+
+static int abandons; /* blocks of host words that peers may still write to */
+
+void __real_pinnedAbandon(const struct device *d, void *ptr);
+
+void __wrap_pinnedAbandon(const struct device *d, void *ptr)
+{
+	abandons += ptr != NULL;
+	__real_pinnedAbandon(d, ptr);
 }
 
 static ginComm_t openAlone(void)
@@ -160,6 +170,23 @@ static void newsComesLate(void)
 	EXPECT_SUCCESS(ginCommGetAsyncError(comm, &error));
 	EXPECT_EQUAL(error, ginErrorPeer);
 	EXPECT_HAS(ginGetLastError(), "has died");
+	ginCommDestroy(comm);
+}
+
+/* Peers that do not know of a failure write on into the words of a device communicator. */
+static void wordsAfterFailure(void)
+{
+	setenv("GIN_ROUTE", "network", 1);
+	setenv("GIN_BACKEND", "proxy", 1);
+	ginComm_t comm = openAlone();
+
+	for (int hasFailed = 0; hasFailed < 2; hasFailed++) {
+		ginDevComm dc = createDevComm(comm);
+		if (hasFailed)
+			comm->host.peerFailed(comm, 0, "rank 0 is lost");
+		ginDevCommDestroy(comm, &dc);
+		EXPECT_EQUAL(abandons, hasFailed);
+	}
 	ginCommDestroy(comm);
 }
 
@@ -357,6 +384,7 @@ int main(void)
 	expectChild("a death while a device communicator is created", dieWhileCreated);
 	expectChild("results that kernels get", resultsOfLines);
 	expectChild("a transport's news of a failure comes first", newsComesLate);
+	expectChild("host words after a failure", wordsAfterFailure);
 	expectChild("a kernel fails with a peer that is no rank", peerIsNoRank);
 	expectChild("the ranks for which kernels wait", ranksOfWaits);
 	expectChild("warnings of waits that are alike", warnings);
