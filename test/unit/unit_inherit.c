@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * unit_inherit.c - ginCommShrink() when a window of the older communicator cannot be registered
- * again: all ranks get that failure, or try again and inherit all windows but one that a rank lacks.
- * A rank that leaves meanwhile makes them try as often as before.
+ * again: all ranks get that failure, or try again and inherit all windows but one that a rank
+ * lacks. A rank that leaves meanwhile makes them try as often as before.
  */
 /* LINK: -Wl,--wrap=windowMake,--wrap=windowsFree,--wrap=commClosing,--wrap=recoverAgree */
 #include "ranks.h"
