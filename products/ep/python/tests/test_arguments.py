@@ -368,7 +368,8 @@ class Dispatches(unittest.TestCase):
             with gin_ep.Ep(comm, **SHAPE) as ep:
                 x, topk = np.zeros((2, 32), np.uint16), np.zeros((2, 1), np.int64)
                 received = ep.dispatch(x, topk)
-                for wrong in (received.handle[1:], received.handle[::2], received.src_info):
+                gaps = np.zeros(2 * len(received.handle), np.uint8)[::2]
+                for wrong in (received.handle[1:], gaps, received.src_info):
                     with self.assertRaisesRegex(ValueError, "handle needs [0-9]+ bytes of uint8 without gaps"):
                         ep.combine(received.x, wrong, topk)
                 for wrong in (None, 5):
@@ -398,8 +399,8 @@ class Dispatches(unittest.TestCase):
                 values = np.arange(2 * 32, dtype=np.uint16).reshape(2, 32)
                 topk = np.zeros((2, 3), np.int64)[:, ::2]
                 topk[...] = [[0, 1], [1, 2]]
-                for wide in 40, 33:  # rows are 80 bytes apart, or 66
-                    x = np.zeros((2, wide), np.uint16)[:, 1:33]
+                for wide, first in (40, 1), (33, 1), (36, 0):  # rows are 80, 66 or 72 bytes apart
+                    x = np.zeros((2, wide), np.uint16)[:, first : first + 32]
                     x[...] = values
                     received = ep.dispatch(x, topk)
                     self.assertEqual(received.x[0, 0].tolist(), values[0].tolist())
