@@ -36,21 +36,32 @@ class _Ranks:
         self.results, self.errors = [None] * size, []
         self.size, self.device = size, device
         self.comms: list[Communicator] = []
+        self._lock, self._aborted = threading.Lock(), False
         self._function, self._arguments = function, arguments
 
     def main(self, rank):
         try:
             with self._join(rank) as comm:
-                self.comms.append(comm)
+                self._keep(comm)
                 self.results[rank] = self._function(comm, *self._arguments)
         except BaseException as error:
             self.errors.append(error)
             self.board.abort()
 
+    def _keep(self, comm):
+        with self._lock:
+            self.comms.append(comm)
+            aborted = self._aborted
+        if aborted:
+            comm.abort()
+
     def abort(self):
-        """Ends all waits."""
+        """Ends all waits, and those that begin later."""
+        with self._lock:
+            self._aborted = True
+            comms = list(self.comms)
         self.board.abort()
-        for comm in self.comms:
+        for comm in comms:
             comm.abort()
 
     def raise_error(self):
@@ -79,15 +90,16 @@ def run_threads(
         threading.Thread(target=ranks.main, args=(rank,), name=f"rank {rank}")
         for rank in range(size)
     ]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     except BaseException:  # of a signal handler
         ranks.abort()
         for thread in threads:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
         raise
     ranks.raise_error()
     return ranks.results

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from conftest import PROGRAMS, limit
 
-from libgin import _interrupt
+import libgin
+from libgin import _interrupt, host
 
 
 def start(what):
@@ -65,6 +67,26 @@ def test_a_call_that_succeeds_nevertheless():
         _interrupt.interruptible(lambda: aborted.append(True), interrupted_call)
     assert aborted == [True] and signal.getsignal(signal.SIGINT) is handler
     assert not _interrupt.poll(None)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_ctrl_c_while_threads_start(monkeypatch, last):
+    """The ranks that have started end, also one that has no communicator yet."""
+
+    def interrupted(thread):
+        start_thread(thread)
+        if thread.name == f"rank {last}":
+            raise KeyboardInterrupt
+
+    def wait(comm):
+        with comm.device() as dc:
+            host.launch(1, 1, host.ginWaitSignal, dc, 0, None, 0, 1, host.THREAD, 0)
+
+    start_thread = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        libgin.run_threads(2, wait)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rank ")]
 
 
 def test_the_first_of_two_signals_is_raised():
