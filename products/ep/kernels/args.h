@@ -115,7 +115,8 @@ struct epState {
 	uint32_t epoch[2];    /* of the next dispatch send, combine send; one load has all four */
 	uint32_t ticket[8];   /* [call][half]: blocks that have ended */
 	uint32_t notified;    /* epoch of the next notify */
-	uint32_t pad[3];
+	uint32_t pad;
+	uint64_t began; /* EpHtRailPlaces, for the record of its call */
 };
 
 /* Host memory that kernels write: the record; then observed[nRanks] and masked[nRanks]. */

@@ -85,7 +85,7 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint64_t began = epTraceBegin(args);
+		const uint64_t began = ginTraces ? plan.state->began : 0;
 		if (!begin())
 			return;
 		if (awaitPlaces(call.recvX)) {

@@ -20,8 +20,12 @@ public:
 
 	GIN_FN void run()
 	{
-		if (begin())
-			postPlaces();
+		const uint64_t began = epTraceBegin(args);
+		if (!begin())
+			return;
+		if (ginTraces && thread() == 0)
+			plan.state->began = began;
+		postPlaces();
 	}
 };
 
