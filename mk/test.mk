@@ -13,7 +13,7 @@
 #   /* LINK: -Wl,--wrap=malloc */        flags of the linker
 #   /* PACKAGES: libmlx5 libibverbs */   packages of pkg-config, without which the test is left out
 #   /* HEADERS: libfabric */             packages from which it takes headers only
-#   /* NEEDS: libgin-weak.so */          files in BUILD that it opens. A plug-in that is not built is no error.
+#   /* NEEDS: libgin-weak.so */          files in BUILD that it opens or runs. A plug-in that is not built is no error.
 
 TEST_DIRS := $(addprefix test/,unit arguments semantics proxy gdaki nic launch gpu fuzz)
 TEST_TREES := $(addprefix test/,port system faults)

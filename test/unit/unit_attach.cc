@@ -80,7 +80,7 @@ static std::string gin_info(int pid, const char *options = "")
 	return text;
 }
 
-// Answers as a rank of another process: gin_info has to know who it asks.
+// Answers as a rank of another process: gin_info has to compare the process that it asks.
 static std::thread impostor()
 {
 	sockaddr_un name = {AF_UNIX, {}};

@@ -2,10 +2,10 @@
 /*
  * trace.cuh - records of calls for GIN_TRACE, and counts of their bytes
  *
- * Kernels of host threads, and those of a GPU that are compiled with -DGIN_TRACE. A call leaves one
- * record for each rank with what it has sent there, and waits of block 0 for each rank, or of the
- * block that waits alone: the other blocks wait at the same time for the same ranks. The calls of
- * GIN that a kernel makes leave none: their bytes would count twice.
+ * Written by kernels of host threads, and by kernels of a GPU that are compiled with -DGIN_TRACE.
+ * A call leaves a record for each rank to which it has sent. Most waits are made by all blocks at
+ * one time: block 0 records them. Where one block waits alone, it records the wait. Calls of GIN
+ * by a kernel of ep leave no record: their bytes would count twice.
  */
 #ifndef GIN_EP_TRACE_CUH
 #define GIN_EP_TRACE_CUH

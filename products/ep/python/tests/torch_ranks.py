@@ -593,7 +593,7 @@ def case_normal(comm):
 
 
 def case_window(comm):
-    """The same with a window, which has no room at all on every third rank; its tensors live on after it."""
+    """Calls with a window, which has no room at all on every third rank; its tensors live on after it."""
     room = 4096 if comm.rank % 3 == 1 else 1 << 26
     received, window = normal(comm, room)
     is_in = 0 <= received.data_ptr() - window.address < window.size
