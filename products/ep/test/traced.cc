@@ -100,8 +100,9 @@ static void addNear(const HtRound &round, uint32_t me, uint32_t p, Sent &sent)
 	const uint64_t row = round.hidden * round.elementBytes();
 	Bytes &dispatch = sent[{"ep dispatch", p}], &combine = sent[{"ep combine", p}];
 	sent[{"ep notify", p}].put += uint64_t{domains} * 8 * (1 + round.ranks + experts);
-	dispatch.put += 16 * domains;
-	combine.put += 16 * domains + 8;
+	const uint64_t place = getenv("WINDOW") ? 24 : 16;
+	dispatch.put += place * domains;
+	combine.put += place * domains + 8;
 	for (uint32_t d = 0; d < domains; d++) {
 		const uint32_t source = d * D + me % D; /* whose rows this rank brings */
 		const uint64_t rows = rowsTo(round, source, p, 1);
@@ -183,12 +184,21 @@ static void low(Rank &r)
 	print(r, sent);
 }
 
-/* Numbers of tokens that differ by rank, kinds of rows; the second combine's x is in the pool. */
+/*
+ * Numbers of tokens that differ by rank, kinds of rows; the second combine's x is in the pool.
+ * WINDOW=1: with a window, which makes places a word longer.
+ */
 static void high(Rank &r)
 {
 	Sent sent;
 	HtRound round = htRound(r, 4 * static_cast<uint32_t>(r.nRanks) + 1, 3, 64, 70, seedOf());
-	ginEp_t ep = makeEp(r, htConfig(round, numberOr("PATIENCE", 60)));
+	ginEpConfig_t config = htConfig(round, numberOr("PATIENCE", 60));
+	Buffer window(r, 4096);
+	if (getenv("WINDOW")) {
+		config.htWindow = window.window;
+		config.htWindowBytes = window.bytes;
+	}
+	ginEp_t ep = makeEp(r, config);
 	for (uint32_t i = 0; i < 3; i++) {
 		round.seed++;
 		round.tokens[0] = 33 * i;

@@ -77,10 +77,13 @@ protected:
 		       uint64_t{epTeamSum(rows)} * (call.metaBytes + call.rowBytes);
 	}
 
+	/* As postPlaces(). */
+	GIN_FN uint32_t wordsOfPlace() const { return ht.window.table ? EP_HT_PLACE : 2; }
+
 	/* A dispatch stores at a rank of this domain: places, done words, rows with their meta. */
 	GIN_FN uint64_t dispatchedTo(uint32_t r, uint32_t metaWords) const
 	{
-		uint64_t bytes = domains() * 2 * sizeof(uint64_t);
+		uint64_t bytes = domains() * wordsOfPlace() * sizeof(uint64_t);
 		GIN_NO_UNROLL
 		for (uint32_t d = 0; d < domains(); d++) {
 			const uint32_t units = (tokensOfDomain(d) + EP_HT_UNIT - 1) / EP_HT_UNIT;
@@ -94,7 +97,7 @@ protected:
 	/* A combine stores at a rank of this domain: places, ready words, a word at the end. */
 	GIN_FN uint64_t combinedTo(uint32_t r) const
 	{
-		uint64_t words = domains() * 2 + 1;
+		uint64_t words = domains() * wordsOfPlace() + 1;
 		GIN_NO_UNROLL
 		for (uint32_t s = r % peers(); s < ranks() && r != plan.rank; s += peers())
 			words += (epHtRowsOf(plan, handle)[s] + EP_HT_BATCH - 1) / EP_HT_BATCH;
