@@ -116,7 +116,7 @@ struct epState {
 	uint32_t ticket[8];   /* [call][half]: blocks that have ended */
 	uint32_t notified;    /* epoch of the next notify */
 	uint32_t pad;
-	uint64_t began; /* EpHtRailPlaces, for the record of its call */
+	uint64_t began; /* EpHt::postPlaces(), for the record of its call */
 };
 
 /* Host memory that kernels write: the record; then observed[nRanks] and masked[nRanks]. */

@@ -59,7 +59,6 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
@@ -72,7 +71,7 @@ public:
 				reduce(team - stagers(), epTeams() - stagers());
 		}
 		if (isLastBlock() && !stopped())
-			leave(began);
+			leave();
 	}
 
 protected:
@@ -278,7 +277,7 @@ protected:
 	 * By the last block: this rank has read its rows. x in the pool is the caller's again when
 	 * all ranks have.
 	 */
-	GIN_FN void leave(uint64_t began) const
+	GIN_FN void leave() const
 	{
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
@@ -291,7 +290,7 @@ protected:
 		if (thread() == 0)
 			epWordStore(&plan.state->epoch[1], epoch + 1);
 		if (ginTraces && !stopped())
-			traceRows(began);
+			traceRows();
 	}
 
 	GIN_FN void awaitPulled(uint32_t r) const
@@ -302,17 +301,17 @@ protected:
 	}
 
 	/* By the last block: what this rank has sent, and what it has loaded. */
-	GIN_FN void traceRows(uint64_t began) const
+	GIN_FN void traceRows() const
 	{
 		eachRank([&](uint32_t r) {
 			if (isFar(r)) {
-				sent(r, began, bytesOfChunks(r / ht.domainSize, true));
+				sent(r, bytesOfChunks(r / ht.domainSize, true));
 				return;
 			}
 			const uint64_t loaded = combinedFrom(r);
-			sent(r, began, combinedTo(r));
+			sent(r, combinedTo(r));
 			if (loaded)
-				sent(r, began, loaded, true);
+				sent(r, loaded, true);
 		});
 	}
 };

@@ -240,10 +240,16 @@ protected:
 	/*
 	 * Tells all ranks where their rows begin in the pool, or in a tensor of the window. It is
 	 * free: this rank's earlier kernels have ended. By block 0; between domains a kernel before
-	 * the call's own does it: EpHtRailPlaces.
+	 * the call's own does it: EpHtRailPlaces. All ranks wait for the places, so the record of
+	 * the call begins here: the block that writes it may begin later.
 	 */
 	GIN_FN void postPlaces() const
 	{
+		if (epTraces(args)) {
+			if (thread() == 0)
+				plan.state->began = ginNow();
+			sync();
+		}
 		ginFence<ginScopeSystem>();
 		GIN_NO_UNROLL
 		for (uint32_t r = thread(); r < ranks(); r += threads()) {

@@ -191,7 +191,6 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint64_t began = epTraceBegin(args);
 		if (!begin())
 			return;
 		if (ginBlockIndex() == 0)
@@ -209,17 +208,16 @@ public:
 		if (last && thread() == 0)
 			epWordStore(&plan.state->epoch[0], epoch + 1);
 		if (ginTraces && last && !stopped())
-			traceRows(began);
+			traceRows();
 	}
 
 protected:
 	/* By the last block: what this rank has sent. */
-	GIN_FN void traceRows(uint64_t began) const
+	GIN_FN void traceRows() const
 	{
 		eachRank([&](uint32_t r) {
-			sent(r, began,
-			     isFar(r) ? bytesOfChunks(r / ht.domainSize, false)
-				      : dispatchedTo(r, metaWords()));
+			sent(r, isFar(r) ? bytesOfChunks(r / ht.domainSize, false)
+					 : dispatchedTo(r, metaWords()));
 		});
 	}
 

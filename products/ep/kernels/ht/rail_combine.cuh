@@ -26,7 +26,6 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint64_t began = ginTraces ? plan.state->began : 0;
 		if (!begin())
 			return;
 		if (awaitPlaces()) {
@@ -42,7 +41,7 @@ public:
 		if (!isLastBlock() || stopped())
 			return;
 		advance();
-		leave(began);
+		leave();
 	}
 
 private:

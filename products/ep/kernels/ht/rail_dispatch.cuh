@@ -85,7 +85,6 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint64_t began = ginTraces ? plan.state->began : 0;
 		if (!begin())
 			return;
 		if (awaitPlaces(call.recvX)) {
@@ -97,7 +96,7 @@ public:
 		if (thread() == 0)
 			epWordStore(&plan.state->epoch[0], epoch + 1);
 		if (ginTraces && !stopped())
-			traceRows(began);
+			traceRows();
 	}
 
 private:

@@ -20,12 +20,8 @@ public:
 
 	GIN_FN void run()
 	{
-		const uint64_t began = epTraceBegin(args);
-		if (!begin())
-			return;
-		if (ginTraces && thread() == 0)
-			plan.state->began = began;
-		postPlaces();
+		if (begin())
+			postPlaces();
 	}
 };
 

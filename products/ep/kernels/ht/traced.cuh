@@ -114,10 +114,10 @@ protected:
 		return rows * (call.rowBytes + call.topk * 4);
 	}
 
-	GIN_FN void sent(uint32_t r, uint64_t began, uint64_t bytes, bool gets = false) const
+	GIN_FN void sent(uint32_t r, uint64_t bytes, bool gets = false) const
 	{
 		if (epTeamFirst())
-			epTraceSent(args, number, r, epoch, began, bytes, gets);
+			epTraceSent(args, number, r, epoch, plan.state->began, bytes, gets);
 	}
 };
 
