@@ -572,6 +572,13 @@ static void directPeer()
 	r.m->complete(3);
 	EXPECT(barrier.arrive() == ginSuccess && words[CONTEXTS * SIGNALS] == 1);
 	e.end();
+	/* Another thread has the turn: `other`, alone in its context, shares this queue. */
+	const uint64_t handed = r.q->handed;
+	uint32_t *turn = &r.m->turn[handed % DEPTH];
+	EXPECT(*turn == GIN_TURN);
+	*turn = 0;
+	EXPECT(other.atomicSwap(PEER, r.window, 64, 7u) == ginSuccess);
+	EXPECT(*turn == 1 && r.q->handed == handed && r.m->rung() == handed);
 	r.peers[PEER].state = ginPeerFailed;
 	EXPECT(gin.atomicSwap(PEER, r.window, 64, 7u) == ginErrorPeer);
 }
