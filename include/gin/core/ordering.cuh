@@ -366,27 +366,6 @@ GIN_FN void ginPacketStore(char *packet, uint64_t data, uint32_t number)
 						 flag | (data & 0xffffffffu), flag | data >> 32);
 }
 
-/* Do both words of a packet have the message's number? */
-GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
-{
-	return static_cast<uint32_t>(words.half[0] >> 32) == number &&
-	       static_cast<uint32_t>(words.half[1] >> 32) == number;
-}
-
-/* The 8 bytes of a packet. */
-GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
-{
-	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
-}
-
-/* Has the packet of the message come? If so, *data has its 8 bytes. Loads at each call. */
-GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
-{
-	struct ginWord16 words = ginPollPair(packet);
-	*data = ginPacketData(words);
-	return ginPacketIs(words, number);
-}
-
 /*
  * No edge: the receiver of messages says that it has read message `number`. Relaxed is enough for
  * the slot's next writer: each packet was loaded with its number before the coop met, and no store

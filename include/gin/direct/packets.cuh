@@ -71,6 +71,27 @@ GIN_FN bool ginPacketSweeps(uint32_t number)
 	return number > 1 && (number & ((1u << 30) - 1)) < 2;
 }
 
+/* Do both words of a packet, as ginPacketStore() writes them, have the message's number? */
+GIN_FN bool ginPacketIs(const struct ginWord16 &words, uint32_t number)
+{
+	return static_cast<uint32_t>(words.half[0] >> 32) == number &&
+	       static_cast<uint32_t>(words.half[1] >> 32) == number;
+}
+
+/* The 8 bytes of a packet. */
+GIN_FN uint64_t ginPacketData(const struct ginWord16 &words)
+{
+	return (words.half[0] & 0xffffffffu) | words.half[1] << 32;
+}
+
+/* Has the packet of the message come? If so, *data has its 8 bytes. Loads at each call. */
+GIN_FN bool ginPacketLoad(const char *packet, uint32_t number, uint64_t *data)
+{
+	struct ginWord16 words = ginPollPair(packet);
+	*data = ginPacketData(words);
+	return ginPacketIs(words, number);
+}
+
 /* Bytes 8 i to 8 i + 7 of a message of `bytes` bytes; zeros after its end. */
 GIN_FN uint64_t ginPacketGather(const char *src, uint32_t bytes, uint32_t i)
 {
