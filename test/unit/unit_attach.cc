@@ -99,13 +99,13 @@ static std::thread impostor()
 	});
 }
 
-// Asks until the words are there: the kernels of other ranks may begin later.
-static std::string awaitWords(const char *words)
+// Asks until the words are there: kernels may begin later, or answer later than gin_info waits.
+static std::string awaitWords(const char *words, const char *options = "")
 {
 	std::string text;
 
 	for (int tries = 0; tries < 60; tries++) {
-		text = gin_info(pidOf[1]);
+		text = gin_info(pidOf[1], options);
 		if (text.find(words) != std::string::npos)
 			return text;
 	}
@@ -116,7 +116,7 @@ static std::string awaitWords(const char *words)
 // Ranks 0 and 1 wait; each rank has put once.
 static void watchMetrics()
 {
-	const std::string text = gin_info(pidOf[1], "--prometheus");
+	const std::string text = awaitWords(",rank=\"1\"} 1\n", "--prometheus"); // its wait
 	const char *posts = ",devcomm=\"1\",peer=\"0\",route=\"proxy\"} ";
 	size_t at = text.find("gin_posted_total{comm=\"");
 
