@@ -367,6 +367,8 @@ static ginEp_t epOfOneRing(Rank &r, const HtRound &round, ginEpConfig_t *config)
 	return makeEp(r, *config);
 }
 
+static bool onlyRankOneSends; /* so no other rank's put to it fails */
+
 /*
  * Rank 1 is killed after the counts. The others' dispatch ends by the death, not by its limit: also
  * where they wait for rank 1 to read its ring, and where it would forward rows. They go on in the
@@ -376,7 +378,9 @@ static int runKilled(const ginConfig_t *config)
 {
 	Rank r, rest;
 	rankOpen(r, config);
-	const HtRound round = htRound(r, 3 * r.nRanks, 3, 64, 300, 81);
+	HtRound round = htRound(r, 3 * r.nRanks, 3, 64, 300, 81);
+	for (uint32_t i = 0; i < round.ranks && onlyRankOneSends; i++)
+		round.tokens[i] = i == 1 ? 300 : 0;
 	ginEpConfig_t given;
 	ginEp_t ep = epOfOneRing(r, round, &given), next = nullptr;
 	ginComm_t comm = nullptr;
@@ -407,9 +411,12 @@ static int runKilled(const ginConfig_t *config)
 
 static int kill(int count)
 {
-	const int *result = ranksStart(count, 0, runKilled);
-	for (int i = 0; i < count; i++)
-		EXPECT(result[i] == (i == 1 ? 128 + SIGKILL : 0));
+	for (bool only : {false, true}) {
+		onlyRankOneSends = only;
+		const int *result = ranksStart(count, 0, runKilled);
+		for (int i = 0; i < count; i++)
+			EXPECT(result[i] == (i == 1 ? 128 + SIGKILL : 0));
+	}
 	printf("ok: killed, %d ranks\n", count);
 	return 0;
 }

@@ -452,7 +452,9 @@ struct Coops : Kernel {
 		KERNEL_EXPECT(gin.waitCounter(coop, 0, 99, 56, order, 100) == ncclTimeout);
 		gin.get(ncclTeamWorld(dc), right, w, 0, w, 2048, 1024, coop);
 		gin.flushAsync(ncclTeamWorld(dc), static_cast<uint32_t>(right), &request, coop);
-		const uint64_t result = gin.wait(request, coop, ncclGin_None(), order, 0);
+		if (request.opaque[1])
+			request.opaque[1] += 1u << 20; /* posts that do not come */
+		const uint64_t result = gin.wait(request, coop, ncclGin_None(), order, 100);
 		KERNEL_EXPECT(result == ncclSuccess || result == ncclTimeout);
 		KERNEL_EXPECT(result == ncclCoopBcast(coop, result, 0));
 		KERNEL_EXPECT(gin.flush(coop, order, ncclGin_None(), 1ull << 40) == ncclSuccess);
