@@ -10,7 +10,7 @@ call, and interruptible() raises the first one.
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent import futures
 from typing import Any
 
 from . import _abi
@@ -18,6 +18,9 @@ from .errors import GinError
 
 # Programs end or interrupt a wait by these.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2")
+
+# Of one wait of the main thread: a signal that comes just before a wait runs its handler after it.
+SECONDS = 0.5
 
 _raised: list[BaseException] = []  # by handlers, during the main thread's call
 
@@ -62,7 +65,7 @@ def on_helper(abort: Callable[[], None], function: Callable, *arguments) -> Any:
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    ended: Future[Any] = Future()
+    ended: futures.Future[Any] = futures.Future()
 
     def main():
         try:
@@ -73,6 +76,8 @@ def on_helper(abort: Callable[[], None], function: Callable, *arguments) -> Any:
     helper = threading.Thread(target=main, daemon=True)
     helper.start()
     try:
+        while not ended.done():
+            futures.wait((ended,), SECONDS)
         return ended.result()
     except BaseException:
         if not ended.done():

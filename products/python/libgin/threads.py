@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import _arguments
+from ._interrupt import SECONDS
 from .communicator import Communicator
 from .errors import PeerError
 
@@ -94,7 +95,8 @@ def run_threads(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(SECONDS)
     except BaseException:  # of a signal handler
         ranks.abort()
         for thread in threads:
