@@ -196,10 +196,16 @@ static void everySizeByEveryCoop(Rank &r)
 	byManyThreads(r, boxed, inTurn);
 }
 
-/* A box of few bytes; messages at random, short ones after long ones. ROUNDS: how many. */
+/* ROUNDS, or `few` on host threads, `many` on GPUs. */
+static uint32_t roundsOr(const Rank &r, uint32_t few, uint32_t many)
+{
+	return static_cast<uint32_t>(numberOr("ROUNDS", roundsFor(r, few, many)));
+}
+
+/* A box of few bytes; messages at random, short ones after long ones. */
 static void manyRounds(Rank &r)
 {
-	uint32_t rounds = static_cast<uint32_t>(numberOr("ROUNDS", roundsFor(r, 60, 20000)));
+	const uint32_t rounds = roundsOr(r, 60, 20000);
 
 	for (uint64_t seed = 1; seed < 4; seed++) {
 		Boxed boxed(r, 1000);
@@ -269,7 +275,7 @@ static void streams(Rank &r)
 		Results wrong(r, 2 * block);
 		launch(r, 2, block,
 		       Stream{boxed.device.dc, boxed.box, Sizes{seed, 4099}, memory.window,
-			      roundsFor(r, 100, 5000), wrong.words});
+			      roundsOr(r, 100, 5000), wrong.words});
 		EXPECT(wrong.all(0));
 		meet(r);
 	}

@@ -19,8 +19,8 @@ from .errors import GinError
 # Programs end or interrupt a wait by these.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
-# Of one wait of the main thread: a signal that comes just before a wait runs its handler after it.
-SECONDS = 0.5
+# Seconds. Python runs the handler of a signal that comes just before a wait only after the wait.
+LONGEST_WAIT = 0.5
 
 _raised: list[BaseException] = []  # by handlers, during the main thread's call
 
@@ -77,7 +77,7 @@ def on_helper(abort: Callable[[], None], function: Callable, *arguments) -> Any:
     helper.start()
     try:
         while not ended.done():
-            futures.wait((ended,), SECONDS)
+            futures.wait((ended,), LONGEST_WAIT)
         return ended.result()
     except BaseException:
         if not ended.done():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import _arguments
-from ._interrupt import SECONDS
+from ._interrupt import LONGEST_WAIT
 from .communicator import Communicator
 from .errors import PeerError
 
@@ -96,7 +96,7 @@ def run_threads(
             thread.start()
         for thread in threads:
             while thread.is_alive():
-                thread.join(SECONDS)
+                thread.join(LONGEST_WAIT)
     except BaseException:  # of a signal handler
         ranks.abort()
         for thread in threads:
