@@ -3,8 +3,8 @@
           [BACKEND...]
 
 What a rank sees of PyTorch's symmetric memory when its peer is killed: a table with a row for each
-backend and call. Two ranks, a GPU each, make the call again and again; rank 1 is killed at a random
-time, and rank 0 has until the limit. GIN_CPU needs no GPU. -j runs several pairs of ranks at once.
+backend and call. Two ranks, with a GPU each or one for both, make the call again and again; rank 1 is
+killed at a random time, and rank 0 has until the limit. GIN_CPU needs no GPU. -j runs several pairs of ranks at once.
 A pair that has not made its first calls within the time of --start counts as "not offered".
 Exits with 1 if with libgin's backend a rank did not get its exception.
 """
@@ -41,7 +41,8 @@ class Rank:
 
     def __init__(self, backend, rank, path):
         self.backend, self.rank, self.peer, self.turn = backend, rank, 1 - rank, 0
-        self.device = torch.device("cpu") if backend == "GIN_CPU" else torch.device("cuda", rank)
+        gpus = torch.cuda.device_count()
+        self.device = torch.device("cpu") if backend == "GIN_CPU" else torch.device("cuda", rank % gpus)
         self.is_libgin = backend.startswith("GIN")
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=bash disable=SC2154 # cuda, home, out, arch, jobs, only: products/nccl/test/programs/run
+# shellcheck shell=bash disable=SC2154 # cuda, home, out, arch, jobs, only, shared: products/nccl/test/programs/run
 #
 # deepep_python.sh - DeepEP's Python side: its extension by its own setup.py, and its tests of the elastic buffer
 #
@@ -61,7 +61,7 @@ deepep_test()
 	deepep_port=$((deepep_port + 1))
 	[[ "deepep/python $1" == *"$only"* ]] || return 0
 	# shellcheck disable=SC2016 # the inner shell expands
-	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 LD_LIBRARY_PATH="$libraries" PYTHONPATH="$package" PATH="$(deepep_ibstat)$PATH" \
+	routes_of=direct limit=$((limit * 4)) row "deepep/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 LD_LIBRARY_PATH="$libraries" PYTHONPATH="$shared$package" PATH="$(deepep_ibstat)$PATH" \
 		CUDA_MODULE_LOADING="${loading:-LAZY}" MASTER_PORT=$deepep_port EP_NCCL_ROOT_DIR="$home" EP_REUSE_NCCL_COMM=0 EP_SUPPRESS_NCCL_CHECK=1 \
 		EP_JIT_CACHE_DIR="$out/deepep/jit" CUDA_HOME="$cuda" bash -c 'cd "$0" && exec "$@"' "$out/deepep" \
 		"$python" "$deepep_folder/tests/elastic/$2.py" --num-processes 2 "${@:3}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=bash disable=SC2154 # cuda, home, out, arch, jobs, only: products/nccl/test/programs/run
+# shellcheck shell=bash disable=SC2154 # cuda, home, out, arch, jobs, only, shared: products/nccl/test/programs/run
 #
 # deepep_v1.sh - DeepEP V1 on NCCL's device API (DeepEP's pull request 521): its extension by its own setup.py, with
 # ENABLE_NCCL, and its low-latency test
@@ -34,7 +34,7 @@ deepep_v1_test()
 	deepep_port=$((deepep_port + 1))
 	[[ "deepep_v1/python $1" == *"$only"* ]] || return 0
 	limit=$((limit * 3)) row "deepep_v1/python $1" yes - env PYTHONFAULTHANDLER=1 LD_PRELOAD=libstdc++.so.6 \
-		LD_LIBRARY_PATH="$(beside_torch)" PYTHONPATH="$(echo "$out"/deepep_v1/build/lib.*)" MASTER_PORT=$deepep_port \
+		LD_LIBRARY_PATH="$(beside_torch)" PYTHONPATH="$shared$(echo "$out"/deepep_v1/build/lib.*)" MASTER_PORT=$deepep_port \
 		CUDA_MODULE_LOADING="${loading:-LAZY}" CUDA_DEVICE_MAX_CONNECTIONS=32 DEEP_EP_BACKEND=nccl \
 		"$python" "$deepep_v1_folder/tests/test_low_latency.py" --num-processes 2 "${@:2}"
 }
