@@ -445,7 +445,7 @@ def case_masks(comm):
 def case_shrink(comm):
     """enable_shrink=True: the last rank makes no call, as in DeepEP's --shrink-test; the others mask it and go on.
 
-    Then a reset. The Ep is there since Buffer(), so the first dispatch needs nobody.
+    Of three ranks or more, the last but one does not clean the buffer. Then a reset. The Ep is there since Buffer(), so the first dispatch needs nobody.
     """
     lost = comm.size - 1
     if lost == 0:
@@ -462,6 +462,11 @@ def case_shrink(comm):
             layer.check_combined(buffer.low_latency_combine(y, layer.topk, layer.weights, handle)[0])
         buffer.low_latency_query_mask_buffer(mask)
         same("mask", to_numpy(mask), [0] * lost + [1])
+    absent = {lost, max(lost - 1, 1)}
+    if comm.rank not in absent:
+        buffer.clean_low_latency_buffer(8, layer.x.shape[1], 8)
+        buffer.low_latency_query_mask_buffer(mask)
+        same("mask after clean", to_numpy(mask), [int(rank in absent) for rank in range(comm.size)])
     comm.barrier()
     buffer.reset()
     buffer.low_latency_query_mask_buffer(mask)

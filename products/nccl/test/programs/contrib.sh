@@ -73,8 +73,8 @@ build_nccl_ep_tests()
 	wait
 }
 
-# Two ranks as processes, which meet by a file; they share a folder for the kernels that they compile when they run. Two domains on
-# one host would need two host names (hosts.c).
+# Four ranks, as most of the tests want, as processes, which meet by a file. They share GPUs if there are fewer, and a folder for
+# the kernels that they compile when they run. Two domains on one host would need two host names (hosts.c).
 rows_nccl_ep_tests()
 {
 	local test
@@ -84,23 +84,27 @@ rows_nccl_ep_tests()
 		# shellcheck disable=SC2016 # the inner shell expands
 		routes_of=direct row "nccl_ep/${test##*/}" yes - env "NCCL_EP_JIT_CACHE_DIR=$out/nccl_ep/jit" bash -c '
 			cd "$(mktemp -d "$0/run.XXXXXX")" || exit
-			"$1" --rank=1 --nranks=2 --uid-file="$PWD/uid" >rank1 2>&1 &
-			"$1" --rank=0 --nranks=2 --uid-file="$PWD/uid"
+			for rank in 1 2 3; do "$1" --rank=$rank --nranks=4 --uid-file="$PWD/uid" >rank$rank 2>&1 & done
+			"$1" --rank=0 --nranks=4 --uid-file="$PWD/uid"
 			result=$?
-			wait $! || { result=$? && cat rank1; }
+			for job in $(jobs -p); do wait "$job" || result=$?; done
+			[ $result -eq 0 ] || cat rank?
 			exit $result' "$out/nccl_ep" "$test"
 	done
 }
 
 # nccl_m2n's correctness tests: ranks as threads, nvcc compiles the library's sources with the test. Its Makefile names
-# libnccl.so by its path. With MPI also the test of processes, which share GPUs if there are fewer than ranks.
+# libnccl.so by its path, and NCCL_HOME is a folder of the system for it: compilers search the toolkit's folder first, where some
+# toolkits have NCCL, and ignore a -I of NCCL_HOME; so the headers get another folder. With MPI also the test of processes, which
+# share GPUs if there are fewer than ranks, and which is not linked with MPI's C++ functions.
 build_nccl_m2n_tests()
 {
 	local goals=basic_api_test_local
 	wanted nccl_m2n/tests && has_gtest nccl_m2n/tests || return 0
 	[ -z "$(mpi_includes)" ] || goals="MPI_HOME=$(ep_mpi) $goals basic_api_test_mpi"
+	mkdir -p "$out/include" && ln -sfn "$home"/include/* "$out/include/"
 	# shellcheck disable=SC2086 # the goals are words
-	try nccl_m2n/tests env "NVCC_APPEND_FLAGS=-t 0 --split-compile=0 ${NVCC_APPEND_FLAGS:-}" make -C "$1/nccl_m2n" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" \
+	try nccl_m2n/tests env "NVCC_APPEND_FLAGS=-t 0 --split-compile=0 -I$out/include -DOMPI_SKIP_MPICXX ${NVCC_APPEND_FLAGS:-}" make -C "$1/nccl_m2n" -j"$jobs" "CUDA_HOME=$(cuda_without_nccl)" "NCCL_HOME=$home" \
 		"BUILDDIR=$out/nccl_m2n/build" "GTEST_DIR=$GTEST_DIR" "NVCC_GENCODE=-gencode=arch=compute_${arch#sm_},code=$arch" $goals
 }
 

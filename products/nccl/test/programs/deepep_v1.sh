@@ -4,9 +4,10 @@
 # deepep_v1.sh - DeepEP V1 on NCCL's device API (DeepEP's pull request 521): its extension by its own setup.py, with
 # ENABLE_NCCL, and its low-latency test
 #
-# PYTHON has torch and ninja. Two processes use torch's own NCCL beside libgin-nccl. The test makes a communicator for every four experts of a rank. By the network all kernels are loaded first: a
-# kernel that is loaded while another waits would hold up the copies for which that one may wait (gin_proxy(7)). internode.cu takes
-# minutes of a CPU to compile, with NVCC_APPEND_FLAGS=-DGIN_CALLS half of them; nvcc uses all CPUs.
+# PYTHON has torch and ninja. Two processes use torch's own NCCL beside libgin-nccl. The test makes a communicator for every four
+# experts of a rank. By the network all kernels are loaded first: a kernel that is loaded while another waits would hold up the
+# copies for which that one may wait (gin_proxy(7)). internode.cu takes minutes of a CPU to compile; nvcc uses all CPUs. Not with
+# -DGIN_CALLS: --split-compile gives functions more registers than kernels of 1,024 threads have, and nvlink refuses.
 
 deepep_v1_folder=''
 

@@ -285,7 +285,16 @@ class Buffer(Normal, metaclass=NamesAbsent):
         return torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else None
 
     def clean_low_latency_buffer(self, num_max_dispatch_tokens_per_rank, hidden, num_experts):
-        """Nothing to do: no call depends on what memory holds."""
+        """Cleans nothing: no call depends on what memory holds.
+
+        With enable_shrink=True it is a dispatch of no tokens, so that, as in DeepEP, a rank that does not call it is masked.
+        """
+        shape = num_max_dispatch_tokens_per_rank, hidden, num_experts
+        topk = next((topk for *first, topk in self._eps if tuple(first) == shape), None)
+        if self.enable_shrink and topk is not None:
+            x = torch.empty(0, hidden, dtype=torch.bfloat16, device=self._device)
+            index = torch.empty(0, topk, dtype=torch.int64, device=self._device)
+            self.low_latency_dispatch(x, index, shape[0], num_experts)
 
     @without_unknown
     def low_latency_dispatch(
