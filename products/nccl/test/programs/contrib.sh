@@ -82,7 +82,7 @@ rows_nccl_ep_tests()
 	for test in "$out"/nccl_ep/build/test/nccl_ep/test_*; do
 		[[ $test != *.o ]] || continue
 		# shellcheck disable=SC2016 # the inner shell expands
-		routes_of=direct row "nccl_ep/${test##*/}" yes - env "NCCL_EP_JIT_CACHE_DIR=$out/nccl_ep/jit" bash -c '
+		routes_of=direct limit=$((limit * 3)) row "nccl_ep/${test##*/}" yes - env "NCCL_EP_JIT_CACHE_DIR=$out/nccl_ep/jit" bash -c '
 			cd "$(mktemp -d "$0/run.XXXXXX")" || exit
 			for rank in 1 2 3; do "$1" --rank=$rank --nranks=4 --uid-file="$PWD/uid" >rank$rank 2>&1 & done
 			"$1" --rank=0 --nranks=4 --uid-file="$PWD/uid"
