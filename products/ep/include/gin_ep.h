@@ -392,6 +392,16 @@ typedef struct ginEpHtLayoutArgs {
  */
 ginResult_t ginEpHtLayout(ginComm_t comm, const ginEpHtLayoutArgs_t *args, void *stream);
 
+/*
+ * ginEpHtDomain - ranks of a domain of high throughput
+ *
+ * *ranks divides the number of ranks; rank r is in domain r / *ranks. Ranks of a domain are direct
+ * to each other; to another domain a row goes once. GIN_EP_DOMAIN makes domains smaller
+ * (gin_ep(7)). Of this rank alone, any thread; needs no ep. ginErrorInvalidArgument; errors of
+ * ginCommQuery().
+ */
+ginResult_t ginEpHtDomain(ginComm_t comm, uint32_t *ranks);
+
 /* ginEpHtHandleBytes - device memory of a handle for `tokens` tokens of this rank. Any thread. */
 ginResult_t ginEpHtHandleBytes(ginEp_t ep, uint32_t tokens, uint64_t *bytes);
 

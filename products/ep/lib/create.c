@@ -97,31 +97,44 @@ static ginResult_t countPeers(ginEp_t ep, uint32_t *networked)
 	return ginSuccess;
 }
 
-/*
- * High throughput: ranks of a domain, which are direct to each other. GIN_EP_DOMAIN, for tests,
- * makes domains smaller than they are.
- */
-static ginResult_t findDomain(ginEp_t ep)
+/* GIN_EP_DOMAIN in place of `most` ranks; 0: it is no number that divides them. */
+static unsigned long domainWanted(const char *text, unsigned long most)
+{
+	char *end;
+	unsigned long wanted = strtoul(text, &end, 10);
+
+	return *end || !wanted || most % wanted ? 0 : wanted;
+}
+
+ginResult_t ginEpHtDomain(ginComm_t comm, uint32_t *ranks)
 {
 	const char *text = getenv("GIN_EP_DOMAIN");
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
-	ginResult_t result = ginCommQuery(ep->comm, &info);
-	char *end;
-	unsigned long wanted;
+	unsigned long found;
+	ginResult_t result;
 
+	if (!comm || !ranks)
+		return epFail(ginErrorInvalidArgument, "comm or ranks is NULL");
+	result = ginCommQuery(comm, &info);
 	if (result)
 		return epFailGin(result, "ginCommQuery");
-	ep->domainSize = (uint32_t)info.domainSize;
-	if (ep->config.modes != GIN_EP_HT || !text || !*text)
-		return ginSuccess;
-	wanted = strtoul(text, &end, 10);
-	if (*end || !wanted || wanted > ep->domainSize || ep->domainSize % wanted)
+	found = (unsigned long)info.domainSize;
+	if (text && *text)
+		found = domainWanted(text, found);
+	if (!found)
 		return epFail(ginErrorInvalidArgument,
-			      "GIN_EP_DOMAIN is %.32s, must be a number that divides the %u ranks "
+			      "GIN_EP_DOMAIN is %.32s, must be a number that divides the %d ranks "
 			      "of a domain evenly",
-			      text, ep->domainSize);
-	ep->domainSize = (uint32_t)wanted;
+			      text, info.domainSize);
+	*ranks = (uint32_t)found;
 	return ginSuccess;
+}
+
+static ginResult_t findDomain(ginEp_t ep)
+{
+	if (ep->config.modes != GIN_EP_HT)
+		return ginSuccess;
+	return ginEpHtDomain(ep->comm, &ep->domainSize);
 }
 
 /* High throughput: this rank's memory of the caller's window. */

@@ -518,6 +518,24 @@ static void shrinks(Rank &r, ginEp_t ep)
 	CHECK(ginCommDestroy(rest));
 }
 
+/* Of this rank alone, so no other thread reads the variable. */
+static void domains(Rank &r)
+{
+	uint32_t ranks = 7;
+
+	fails(ginEpHtDomain(nullptr, &ranks), ginErrorInvalidArgument, "NULL");
+	fails(ginEpHtDomain(r.comm, nullptr), ginErrorInvalidArgument, "NULL");
+	for (const char *given : {"0", "2", "1x", "-1", "4294967297"}) {
+		setenv("GIN_EP_DOMAIN", given, 1);
+		fails(ginEpHtDomain(r.comm, &ranks), ginErrorInvalidArgument, "must be a number");
+		EXPECT(ranks == 7);
+	}
+	setenv("GIN_EP_DOMAIN", "1", 1);
+	EP_CHECK(ginEpHtDomain(r.comm, &ranks));
+	EXPECT(ranks == 1);
+	unsetenv("GIN_EP_DOMAIN");
+}
+
 static int run(const ginConfig_t *config)
 {
 	Rank r;
@@ -557,6 +575,7 @@ static int run(const ginConfig_t *config)
 	oneKind(r, round);
 	queries(r, ep);
 	shrinks(r, ep);
+	domains(r);
 	EP_CHECK(ginEpDestroy(ep));
 	rankClose(r);
 	printf("ok: arguments\n");

@@ -515,8 +515,11 @@ inline uint32_t htDomain(Rank &r)
 {
 	const char *given = getenv("GIN_EP_DOMAIN");
 	ginCommInfo_t info = GIN_COMM_INFO_INIT;
+	uint32_t ranks = 0;
 	CHECK(ginCommQuery(r.comm, &info));
-	return static_cast<uint32_t>(given && *given ? atoi(given) : info.domainSize);
+	CHECK(ginEpHtDomain(r.comm, &ranks));
+	EXPECT(ranks == static_cast<uint32_t>(given && *given ? atoi(given) : info.domainSize));
+	return ranks;
 }
 
 inline HtRound htRound(Rank &r, uint32_t experts, uint32_t topk, uint32_t hidden, uint32_t tokens,

@@ -252,6 +252,7 @@ _PROTOTYPES = {
     "ginEpGetAsyncError": (c_void_p, POINTER(Record)),
     "ginEpReset": (c_void_p,),
     "ginEpHtLayout": (c_void_p, POINTER(HtLayoutArgs), c_void_p),
+    "ginEpHtDomain": (c_void_p, _U32S),
     "ginEpHtHandleBytes": (c_void_p, c_uint32, POINTER(c_uint64)),
     "ginEpHtNotify": (c_void_p, POINTER(HtNotifyArgs), c_void_p, POINTER(c_uint32)),
     "ginEpHtCounts": (c_void_p, c_uint32, c_uint64, POINTER(HtCounts)),

@@ -79,6 +79,12 @@ class Communicator:
         _abi.call(call, self.pointer, ctypes.byref(number))
         return number.value
 
+    def domain(self):
+        """Ranks of a domain of high throughput, which divide `size`: ginEpHtDomain(3)."""
+        ranks = ctypes.c_uint32()
+        _abi.call("ginEpHtDomain", self.pointer, ctypes.byref(ranks))
+        return ranks.value
+
     @property
     def pointer(self):
         """The ginComm_t."""

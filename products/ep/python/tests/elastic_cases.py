@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cases of torch_ranks.py: gin_ep.deep_ep.ElasticBuffer, on tensors of `device`, "cpu" or "cuda"."""
 
+import os
+
 import numpy as np
 import torch
 
@@ -23,7 +25,9 @@ def compact(comm, device):
     rows, r_idx, r_weights, counts, v1, _ = old.dispatch(x, **layout, topk_idx=idx, topk_weights=weights)
     out, sums, _ = old.combine(rows, v1, topk_weights=r_weights)
     buffer = deep_ep.ElasticBuffer(comm, num_max_tokens_per_rank=most, hidden=hidden, **there)
-    assert (buffer.num_scaleup_ranks, buffer.scaleup_rank_idx) == (comm.size, me)
+    domain = int(os.environ.get("GIN_EP_DOMAIN", comm.size))
+    same("domains", buffer.get_logical_domain_size(), (comm.size // domain, domain))
+    same("place", (buffer.scaleout_rank_idx, buffer.scaleup_rank_idx), divmod(me, domain))
     buffer.barrier()
     n, each = rows.shape[0], experts // comm.size
     for is_async, counted, alignment in ((False, None, 4), (True, False, 1)):
@@ -42,7 +46,9 @@ def compact(comm, device):
         padded = [-(-count // alignment) * alignment for count in items]
         same("counts", handle.num_recv_tokens_per_expert_list, padded if counted is None else [])
         same("sums of counts", handle.psum_num_recv_tokens_per_expert.tolist(), np.cumsum(padded).tolist())
-        ends = handle.psum_num_recv_tokens_per_scaleup_rank.tolist()
+        ends = v1[0][:, me].tolist()
+        rows_of_rails = np.diff([0, *ends]).reshape(-1, domain).sum(0)
+        same("sums of rows", handle.psum_num_recv_tokens_per_scaleup_rank.tolist(), rows_of_rails.cumsum().tolist())
         wanted = [s * most + t for s, (b, e) in enumerate(zip([0, *ends], ends)) for t in v1[3][b:e].tolist()]
         same("sources", handle.recv_src_metadata[:n, 0].tolist(), wanted)
         padding = [-1] * (most * comm.size - n)

@@ -66,9 +66,17 @@ class EPHandle:
         raise absent("EPHandle", name)
 
     @property
-    def psum_num_recv_tokens_per_scaleup_rank(self):
-        """[ranks] int32: rows of the sources up to each."""
+    def _ends(self):
+        """[ranks] int32: where the rows of each source end."""
         return self._v1[0][:, self._rank]
+
+    @functools.cached_property
+    def psum_num_recv_tokens_per_scaleup_rank(self):
+        """[ranks of a domain] int32: rows of the sources up to each; those of its rails in other domains count, too."""
+        if self._domain == len(self._ends):
+            return self._ends
+        rows = self._ends.diff(prepend=self._ends.new_zeros(1))
+        return rows.view(-1, self._domain).sum(0).cumsum(0, dtype=torch.int32)
 
     @functools.cached_property
     def psum_num_recv_tokens_per_expert(self):
@@ -88,7 +96,7 @@ class EPHandle:
         """
         tokens = self._v1[3]
         rows = torch.arange(tokens.shape[0], dtype=torch.int32, device=tokens.device)
-        ends = self.psum_num_recv_tokens_per_scaleup_rank.contiguous()
+        ends = self._ends.contiguous()
         source = torch.bucketize(rows, ends, right=True, out_int32=True)
         both = torch.stack([source * self.num_max_tokens_per_rank + tokens, rows], dim=1)
         return torch.cat([both, self._expansion.places()], dim=1) if self._expansion else both
@@ -177,8 +185,9 @@ class ElasticBuffer(metaclass=NamesAbsent):
         return self._buffer.get_comm_stream()
 
     def get_logical_domain_size(self):
-        """(1, all ranks): psum_num_recv_tokens_per_scaleup_rank of a handle counts all of them."""
-        return 1, self.communicator.size
+        """(domains, ranks of a domain)."""
+        ranks = self.communicator.domain()
+        return self.communicator.size // ranks, ranks
 
     def get_theoretical_num_sms(self, num_experts, num_topk, *_, **__):
         return Buffer.num_sms
@@ -301,6 +310,7 @@ class ElasticBuffer(metaclass=NamesAbsent):
             num_recv_tokens_per_expert_list=items,
             num_expanded_tokens=0,
             num_unaligned_recv_tokens_per_expert=None,
+            _domain=self.num_scaleup_ranks,
             _recv_topk_idx=recv_topk_idx,
             _counts=v1[0]._gin_ep_ht[0].counts,
         )
