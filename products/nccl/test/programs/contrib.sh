@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154 # nvcc, cuda, home, out, arch, jobs: products/nccl/test/programs/run
 #
-# contrib.sh - NVIDIA's programs beside NCCL: custom_algos, NIIN, and the tests of nccl_ep and nccl_m2n
+# contrib.sh - programs beside NCCL: NVIDIA's custom_algos and NIIN, the tests of nccl_ep and nccl_m2n, and gin_bench
 #
 # The tests of nccl_ep and nccl_m2n need googletest's sources in GTEST_DIR, whose default is the folder of Debian's package.
 
@@ -134,3 +134,44 @@ gtest_verdict()
 		echo "ok, $passed tests${skipped:+, $skipped skipped}"
 	fi
 }
+
+# gin_bench, crenal/nccl_deviceapi_bench: the benchmarks of GIN that use no names inside of NCCL; two processes by MPI
+compile_gin_bench()
+{
+	local name flags
+	read -ra flags <<<"$(mpi_includes)"
+	[ ${#flags[@]} -gt 0 ] || { echo "left out: gin_bench: there is no MPI" && return; }
+	for name in gin_put_signal_visibility gin_put_signal_pingpong_paper nccl_gin_{pingpong,negzero_pingpong,multipeer_pingpong,write_bw}_perf; do
+		object "gin_bench/$name" "$1/test/$name.cu" "-I$1/src" "${flags[@]}"
+	done
+}
+
+link_gin_bench()
+{
+	local name flags
+	read -ra flags <<<"$(mpi_libraries)"
+	for name in "${names[@]}"; do
+		case $name in gin_bench/*) program "$name" "$out/$name.o" "${flags[@]}" ;; esac
+	done
+}
+
+rows_gin_bench()
+{
+	local bytes
+	for bytes in 8 65536 4194304; do
+		# shellcheck disable=SC2046,SC2086 # the command is words
+		row "$1 $bytes" yes "$(registers "$1")" $processes "$out/$1.program" --bytes $bytes --iters 200 $(gin_bench_options "$1")
+	done
+}
+
+# gin_bench_options NAME: a check of the data, where the program offers one; visibility always checks
+gin_bench_options()
+{
+	case $1 in
+	*visibility | *paper | *write_bw*) ;;
+	*) echo --check ;;
+	esac
+}
+
+# gin_bench_times LOG: the first time or bandwidth that the program prints
+gin_bench_times() { grep -oE "(one_way_us|bw_gib_s)=[0-9.]+" "$1" | head -n 1 | sed "s/^/, /"; }

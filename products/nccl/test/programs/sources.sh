@@ -22,6 +22,8 @@ kind_of()
 		echo torch_symm
 	elif [ -d "$1/nccl_ep" ]; then
 		echo extensions
+	elif [ -e "$1/test/gin_put_signal_visibility.cu" ]; then
+		echo gin_bench
 	else
 		return 1
 	fi
@@ -263,6 +265,7 @@ verdict()
 	deepep/python*) echo "ok$(deepep_times "$2")" ;;
 	deepep_v1/*) echo "ok$(deepep_v1_times "$2")" ;;
 	torch_symm/*) torch_symm_verdict "$2" ;;
+	gin_bench/*) grep -q "check=failed\|FAILED" "$2" && echo wrong || echo "ok$(gin_bench_times "$2")" ;;
 	nccl_ep/test_* | nccl_m2n/basic*) gtest_verdict "$2" ;;
 	custom_algos/*) [ "$(grep -c '^\[Correctness .*\] PASS' "$2")" = 2 ] && echo ok || refused "$2" || echo wrong ;;
 	niin/*) sed -n 's/^Total: \([0-9]*\) passed, 0 failed$/ok, \1 tests/p' "$2" | grep . || echo wrong ;;
