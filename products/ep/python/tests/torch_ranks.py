@@ -445,7 +445,8 @@ def case_masks(comm):
 def case_shrink(comm):
     """enable_shrink=True: the last rank makes no call, as in DeepEP's --shrink-test; the others mask it and go on.
 
-    Of three ranks or more, the last but one does not clean the buffer. Then a reset. The Ep is there since Buffer(), so the first dispatch needs nobody.
+    Of three ranks or more, the last but one does not clean the buffer. Then a reset. The Ep is there since Buffer(), so
+    the first dispatch needs nobody.
     """
     lost = comm.size - 1
     if lost == 0:
