@@ -94,9 +94,9 @@ rows_nccl_ep_tests()
 }
 
 # nccl_m2n's correctness tests: ranks as threads, nvcc compiles the library's sources with the test. Its Makefile names
-# libnccl.so by its path, and NCCL_HOME is a folder of the system for it: compilers search the toolkit's folder first, where some
-# toolkits have NCCL, and ignore a -I of NCCL_HOME; so the headers get another folder. With MPI also the test of processes, which
-# share GPUs if there are fewer than ranks, and which is not linked with MPI's C++ functions.
+# libnccl.so by its path, and NCCL_HOME/include by -isystem. Compilers search the toolkit's folder, in which there may be another
+# nccl.h, before those of -isystem, and ignore a -I of a folder that -isystem names: -I names a folder of links to the headers. With
+# MPI also the test of processes, which share GPUs if there are fewer than ranks; it is not linked with MPI's C++ functions.
 build_nccl_m2n_tests()
 {
 	local goals=basic_api_test_local
@@ -164,7 +164,7 @@ rows_gin_bench()
 	done
 }
 
-# gin_bench_options NAME: a check of the data, where the program offers one; visibility always checks
+# gin_bench_options NAME: a check of the data, where the program offers one; visibility always checks, paper and write_bw never do
 gin_bench_options()
 {
 	case $1 in
