@@ -505,12 +505,14 @@ typedef struct ginEpHtCombineArgs {
 	ginEpTensor_t bias[2];	   /* [T][H] bf16; or none */
 	ginEpTensor_t out;	   /* [T][H] bf16; the stride of a row is a multiple of 16 bytes */
 	ginEpTensor_t outWeights;  /* [T][K] f32, with topkWeights: their sums */
+	ginEpTensor_t topkIdx;	   /* [T][J] i32 or i64: the order of sums, see below; or none */
 } ginEpHtCombineArgs_t;
 
 #define GIN_EP_HT_COMBINE_ARGS_INIT                                                                \
 	{                                                                                          \
 		sizeof(ginEpHtCombineArgs_t), 0, 0, NULL, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,      \
-			{GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR}, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR   \
+			{GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR}, GIN_EP_NO_TENSOR, GIN_EP_NO_TENSOR,  \
+			GIN_EP_NO_TENSOR                                                           \
 	}
 
 /*
@@ -519,7 +521,9 @@ typedef struct ginEpHtCombineArgs {
  * Collective, with handles of one ginEpHtNotify(). out[t] is the sum of bias[0][t], bias[1][t] and
  * the rows of token t, in this order, ranks ascending, in float, rounded once to bf16. Several
  * domains (gin_ep(7)): each domain's sum is rounded to bf16, too, and they are added, domains
- * ascending. Enqueues a kernel.
+ * ascending. With topkIdx, for one domain only: not ranks ascending, but in the order of the last
+ * expert of each rank in topkIdx[t], as DeepEP V2 adds; it has the token's experts, -1: none.
+ * Enqueues a kernel.
  */
 ginResult_t ginEpHtCombine(ginEp_t ep, const ginEpHtCombineArgs_t *args, void *stream);
 

@@ -308,6 +308,24 @@ static ginResult_t checkWeights(ginEp_t ep, const ginEpHtCombineArgs_t *in, stru
 	return ginSuccess;
 }
 
+/* The order in which a token's rows are added. */
+static ginResult_t checkOrder(ginEp_t ep, const ginEpTensor_t *idx, struct epHtCall *call)
+{
+	struct epHtCall order = {0};
+	ginResult_t result;
+
+	if (!present(idx, idx))
+		return ginSuccess;
+	if (ep->ht.domains > 1)
+		return BAD("topkIdx is for one domain, there are %u: give none", ep->ht.domains);
+	if ((result = needIndex("topkIdx", idx, call->tokens, &order)))
+		return result;
+	call->topkIdx = idx->data;
+	call->orderTopk = order.topk;
+	call->indexBytes = order.indexBytes;
+	return ginSuccess;
+}
+
 ginResult_t epHtCheckCombine(ginEp_t ep, const ginEpHtCombineArgs_t *given, struct epHtCall *call)
 {
 	ginEpHtCombineArgs_t in = GIN_EP_HT_COMBINE_ARGS_INIT;
@@ -324,7 +342,9 @@ ginResult_t epHtCheckCombine(ginEp_t ep, const ginEpHtCombineArgs_t *given, stru
 	int64_t size[2] = {call->room, in.x.size[1]};
 	if ((result = epNeedPacked("x", &in.x, ginEpBf16, 2, size, !call->room)) ||
 	    (result = needTokenRows("out", &in.out, size[1], call, &call->out)) ||
-	    (result = checkWeights(ep, &in, call)) || (result = findPool(ep, "x", &in.x, call)))
+	    (result = checkWeights(ep, &in, call)) ||
+	    (result = checkOrder(ep, &in.topkIdx, call)) ||
+	    (result = findPool(ep, "x", &in.x, call)))
 		return result;
 	for (int i = 0; i < 2; i++)
 		if (in.bias[i].data &&

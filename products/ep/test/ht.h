@@ -83,6 +83,18 @@ struct HtRound {
 					     (bits >> 32 & 127));
 	}
 
+	/* The ranks of a token, in the order of their last experts. */
+	std::vector<uint32_t> byLastExpert(uint32_t s, uint32_t t) const
+	{
+		std::vector<uint32_t> order;
+		for (uint32_t k = topk; k-- > 0;)
+			for (uint32_t q = 0; q < ranks; q++)
+				if (has(s, t, k, q) &&
+				    std::find(order.begin(), order.end(), q) == order.end())
+					order.insert(order.begin(), q);
+		return order;
+	}
+
 	/*
 	 * `sum` and value(q) of all ranks q of a token. Several domains: the sum of each is rounded
 	 * by `rounded`.
@@ -421,17 +433,20 @@ struct HtCombined {
 	const HtRound round;
 	const HtNotified &of;
 	const uint32_t me, T, K, biases;
-	Memory x, weights, bias0, bias1, out, outWeights;
+	const bool isOrdered; /* by the experts of tokens */
+	Memory x, weights, bias0, bias1, out, outWeights, idx;
 	void *const pool;
 	ginEpHtCombineArgs_t args = GIN_EP_HT_COMBINE_ARGS_INIT;
 
 	HtCombined(const HtNotified &handle, const HtRound &ofRound, uint32_t nBiases,
-		   bool weighted, void *inPool = nullptr)
+		   bool weighted, void *inPool = nullptr, bool ordered = false)
 	    : r(handle.r), round(ofRound), of(handle), me(of.me), T(of.T),
 	      K(weighted ? round.topk : 0), biases(nBiases),
+	      isOrdered(ordered && round.domain == round.ranks && !of.round.isOdd),
 	      x(r, of.rows.size() * round.hidden * 2), weights(r, of.rows.size() * K * 4),
 	      bias0(r, T * round.hidden * 2ull), bias1(r, T * round.hidden * 2ull),
-	      out(r, T * round.hidden * 2ull), outWeights(r, T * K * 4ull), pool(inPool)
+	      out(r, T * round.hidden * 2ull), outWeights(r, T * K * 4ull),
+	      idx(r, T * of.round.topk * (of.round.wide ? 8ull : 4ull)), pool(inPool)
 	{
 		const int64_t n = static_cast<int64_t>(of.rows.size()), H = round.hidden;
 		fill();
@@ -443,6 +458,9 @@ struct HtCombined {
 			args.bias[0] = tensor(bias0, ginEpBf16, {T, H});
 		if (biases > 1)
 			args.bias[1] = tensor(bias1, ginEpBf16, {T, H});
+		if (isOrdered)
+			args.topkIdx = tensor(idx, of.round.wide ? ginEpI64 : ginEpI32,
+					      {T, of.round.topk});
 		if (!weighted)
 			return;
 		args.topkWeights = tensor(weights, ginEpF32, {n, K});
@@ -470,6 +488,24 @@ struct HtCombined {
 		weights.write(w);
 		bias0.write(biasRows[0]);
 		bias1.write(biasRows[1]);
+		std::vector<int64_t> experts;
+		for (uint32_t t = 0; t < T; t++)
+			for (uint32_t k = 0; k < of.round.topk; k++)
+				experts.push_back(of.round.expert(me, t, k));
+		if (of.round.wide)
+			idx.write(experts);
+		else
+			idx.write(std::vector<int32_t>(experts.begin(), experts.end()));
+	}
+
+	template <class Value, class Rounded>
+	float added(float sum, uint32_t t, Value value, Rounded rounded) const
+	{
+		if (!isOrdered)
+			return of.round.added(sum, me, t, value, rounded);
+		for (uint32_t q : of.round.byLastExpert(me, t))
+			sum += value(q);
+		return sum;
 	}
 
 	ginResult_t run(ginEp_t ep, uint32_t sms = 0)
@@ -487,8 +523,8 @@ struct HtCombined {
 				float sum = 0;
 				for (uint32_t b = 0; b < biases; b++)
 					sum += floatOf(round.answer(round.ranks + b, me, t, i));
-				sum = of.round.added(
-					sum, me, t,
+				sum = added(
+					sum, t,
 					[&](uint32_t q) {
 						return floatOf(round.answer(q, me, t, i));
 					},
@@ -497,8 +533,8 @@ struct HtCombined {
 			}
 			for (uint32_t k = 0; k < K; k++) {
 				uint32_t bits;
-				const float sum = of.round.added(
-					0, me, t,
+				const float sum = added(
+					0, t,
 					[&](uint32_t q) { return round.weight(me + 50 * q, t, k); },
 					[](float part) { return part; });
 				memcpy(&bits, &sum, 4);

@@ -259,6 +259,8 @@ static void combineRefused(ginEp_t ep, const Layer &of)
 	with([](Args &a) { a.out.size[0] = -1; }, "out.size[0] is -1");
 	with([](Args &a) { a.bias[1] = a.out, a.bias[1].type = ginEpF32; }, "bias[1] has");
 	with([](Args &a) { a.topkWeights.size[1] = 9; }, "topk = 3");
+	const auto ordered = [](Args &a) { a.topkIdx = {}, a.topkIdx.size[1] = 40; };
+	with(ordered, of.back.round.domain < of.back.round.ranks ? "one domain" : "topkIdx");
 }
 
 static void notifyRefused(ginEp_t ep, const Layer &of)

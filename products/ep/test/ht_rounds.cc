@@ -64,7 +64,7 @@ static void once(Rank &r, ginEp_t ep, const HtRound &round, uint32_t biases)
 	HtDispatched rows(*handle, round, round.seed % 3, true);
 	HtRound answers = round;
 	answers.kind = htBf16;
-	HtCombined back(*handle, answers, biases, round.seed % 2);
+	HtCombined back(*handle, answers, biases, round.seed % 2, nullptr, round.seed & 2);
 	meet(r);
 	dispatched(r, ep, rows);
 	combined(r, ep, back);
@@ -149,7 +149,7 @@ static void cached(Rank &r)
 			dispatched(r, ep, call, sms);
 		} else {
 			rows.kind = htBf16;
-			HtCombined call(handle, rows, i % 3, i & 1);
+			HtCombined call(handle, rows, i % 3, i & 1, nullptr, i & 2);
 			meet(r);
 			combined(r, ep, call, sms);
 		}

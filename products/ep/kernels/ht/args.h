@@ -112,6 +112,7 @@ struct epHtCall {
 	uint32_t inPool;     /* they are the pool, or in the window: peers reach them */
 	uint32_t where;	     /* in the window: their offset / EP_HT_ALIGN + 1; else 0 */
 	uint32_t ticket;     /* 0: none */
+	uint32_t orderTopk;  /* combine: experts of a token in topkIdx */
 	uint32_t number;     /* EpHtRailPlaces: of its call, enum ginEpCall */
 	uint32_t shared;     /* bytes of shared memory of a block on a GPU */
 	struct epHtRows x, scales, out, bias[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.cuh - the experts' rows back to their tokens: bias + rows, ranks ascending
+ * combine.cuh - the experts' rows back to their tokens: bias + rows, ranks in an order
  *
  * The rank that holds x copies the rows of other ranks to its pool, unless they are there, and
  * tells when they are ready; the tokens' ranks load them from there and add them. Stagers and
@@ -183,12 +183,37 @@ protected:
 		}
 	}
 
-	/* Lists the rows of a token of this rank, ranks ascending. */
+	/* Lists the rows of a token of this rank: ranks ascending, or as topkIdx orders them. */
 	GIN_FN bool findRows(uint32_t t, uint32_t *count) const
 	{
 		return list(
-			ranks(), [&](uint32_t r, Row *row) { return get(r, slotOf(t, r), row); },
+			call.topkIdx ? call.orderTopk : ranks(),
+			[&](uint32_t i, Row *row) {
+				const uint32_t r = call.topkIdx ? rankOfLast(t, i) : i;
+				return r == EP_NONE || get(r, slotOf(t, r), row);
+			},
 			count);
+	}
+
+	/* The rank of expert k of topkIdx[t]; EP_NONE: none, or it has a later expert, too. */
+	GIN_FN uint32_t rankOfLast(uint32_t t, uint32_t k) const
+	{
+		const uint32_t r = rankOf(t, k);
+		bool isLast = true;
+		GIN_NO_UNROLL
+		for (uint32_t i = k + 1; i < call.orderTopk; i++)
+			isLast = isLast && rankOf(t, i) != r;
+		return isLast ? r : EP_NONE;
+	}
+
+	/* The rank of expert k of topkIdx[t]; EP_NONE: there is no such expert. */
+	GIN_FN uint32_t rankOf(uint32_t t, uint32_t k) const
+	{
+		const size_t at = size_t{t} * call.orderTopk + k;
+		const int64_t e = call.indexBytes == 8
+					  ? reinterpret_cast<const int64_t *>(call.topkIdx)[at]
+					  : reinterpret_cast<const int32_t *>(call.topkIdx)[at];
+		return static_cast<uint64_t>(e) < plan.experts ? plan.rankOf[e] : EP_NONE;
 	}
 
 	/*

@@ -150,7 +150,7 @@ class HtDispatchArgs(Structure):
 class HtCombineArgs(Structure):
     """ginEpHtCombineArgs_t"""
 
-    tensors = ("x", "topkWeights", "bias0", "bias1", "out", "outWeights")
+    tensors = ("x", "topkWeights", "bias0", "bias1", "out", "outWeights", "topkIdx")
     _fields_ = [
         ("size", c_size_t),
         ("sms", c_uint32),
@@ -161,6 +161,7 @@ class HtCombineArgs(Structure):
         ("bias", Tensor * 2),
         ("out", Tensor),
         ("outWeights", Tensor),
+        ("topkIdx", Tensor),
     ]
 
 

@@ -290,15 +290,18 @@ class HtEp:
         return self.window.empty(make, (rounded(rows), hidden), dtype)[:rows]
 
     @shown
-    def combine(self, x, handle, *, topk_weights=None, bias=(None, None), sms=0, stream=None):
-        """(out [tokens, hidden], sums of weights or None). Collective."""
+    def combine(self, x, handle, *, topk_weights=None, bias=(None, None), topk_idx=None, sms=0, stream=None):
+        """(out [tokens, hidden], sums of weights or None). Collective.
+
+        Ranks are added ascending; with topk_idx in the order of their last experts there, as DeepEP V2 does.
+        """
         make = _maker(self.comm, x)
         out = make.empty((handle.tokens, x.shape[1]), "bf16")
         weights = None if topk_weights is None else make.empty((handle.tokens, topk_weights.shape[1]), "float32")
         args = _describe(
             _abi.HtCombineArgs(),
             self.comm,
-            (x, topk_weights, *bias, out, weights),
+            (x, topk_weights, *bias, out, weights, topk_idx),
             handle=_tensor.address(handle.memory),
             sms=sms,
         )

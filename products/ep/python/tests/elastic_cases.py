@@ -131,3 +131,26 @@ def expand(comm, device):
     refuses(NotImplementedError, "allow_multiple_reduction=True", lambda: buffer.combine(answers, handle))
     refuses(ValueError, "do_zero_padding is for", lambda: buffer.dispatch(x, idx, do_zero_padding=True))
     buffer._buffer._free()
+
+
+def in_order(comm, device):
+    """The ranks of a token are added in the order of their last experts. Rank 0's answer is what the bias cancels."""
+    buffer = deep_ep.ElasticBuffer(comm, num_max_tokens_per_rank=40, device="none" if device == "cpu" else None)
+    if buffer.num_scaleout_ranks > 1:  # then sums ascend
+        buffer._buffer._free()
+        return
+    make = torch.Generator().manual_seed(700 + comm.rank)
+    idx = torch.rand(40, 3 * comm.size, generator=make).topk(3, dim=1).indices
+    idx[torch.rand(idx.shape, generator=make) < 0.3] = -1
+    answers = [2.0**60, *range(1, comm.size)]
+    wanted = np.full(40, -(2.0**60), np.float32)
+    for token, experts in enumerate(idx.tolist()):
+        ranks = [expert // 3 for expert in experts if expert >= 0]
+        for rank in sorted(set(ranks), key=lambda rank: max(i for i, other in enumerate(ranks) if other == rank)):
+            wanted[token] += np.float32(answers[rank])
+    x = torch.zeros(40, 16, dtype=torch.bfloat16, device=device)
+    for wide in (idx, idx.int()):
+        rows, _, _, handle, _ = buffer.dispatch(x, wide.to(device), num_experts=3 * comm.size)
+        out, _, _ = buffer.combine(torch.full_like(rows, answers[comm.rank]), handle, bias=x - 2.0**60)
+        same("sums", out.float().cpu().numpy(), np.repeat(wanted, 16).reshape(40, 16))
+    buffer._buffer._free()

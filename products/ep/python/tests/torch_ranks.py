@@ -706,6 +706,10 @@ def case_elastic_expand(comm):
     elastic_cases.expand(comm, DEVICE)
 
 
+def case_elastic_order(comm):
+    elastic_cases.in_order(comm, DEVICE)
+
+
 CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
 
 

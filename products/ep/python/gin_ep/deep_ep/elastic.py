@@ -343,10 +343,11 @@ class ElasticBuffer(metaclass=NamesAbsent):
         async_with_compute_stream=False,
         allocate_on_comm_stream=False,
     ):
-        """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, ranks ascending, in f32.
+        """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, in f32.
 
-        With a handle of do_expand a rank first adds a token's rows, k ascending, in f32, and rounds the sum;
-        topk_weights are those of rows.
+        Ranks are added in the order of their last experts in topk_idx, as V2's kernels do; with several domains ranks
+        and domains ascend. With a handle of do_expand a rank first adds a token's rows, k ascending, in f32, and rounds
+        the sum; topk_weights are those of rows.
         """
         events = previous_event, previous_event_before_epilogue
         if handle.do_expand:
@@ -357,11 +358,8 @@ class ElasticBuffer(metaclass=NamesAbsent):
             events = None, None
             x = handle._expansion.fold(x)
             topk_weights = None if topk_weights is None else handle._expansion.fold_weights(topk_weights)
-        return self._buffer.combine(
-            x,
-            handle._v1,
-            topk_weights=topk_weights,
-            bias=bias,
-            config=self._config(num_sms or handle.num_sms),
+        return self._buffer._combine(
+            x, handle._v1, topk_weights, bias, self._config(num_sms or handle.num_sms),
             **_after(events, async_with_compute_stream, allocate_on_comm_stream),
-        )
+            topk_idx=handle.topk_idx if self.num_scaleout_ranks == 1 else None,
+        )  # fmt: skip

@@ -173,6 +173,12 @@ class Normal:
         allocate_on_comm_stream=False,
     ):
         """(out [tokens, hidden], sums of topk_weights or None, event): bias + rows, ranks ascending, in f32."""
+        return self._combine(x, handle, topk_weights, bias, config, previous_event, async_finish, allocate_on_comm_stream)
+
+    def _combine(
+        self, x, handle, topk_weights, bias, config, previous_event, async_finish, allocate_on_comm_stream, topk_idx=None
+    ):  # fmt: skip
+        """combine(). With topk_idx ranks are added in the order of their last experts there."""
         found, _, experts = _handle_of(handle)
         given = bias if isinstance(bias, (tuple, list)) else (bias, None)
         with self._ht_lock, self._work(previous_event, async_finish, allocate_on_comm_stream) as work:
@@ -182,10 +188,11 @@ class Normal:
                 found,
                 topk_weights=topk_weights,
                 bias=tuple(given),
+                topk_idx=topk_idx,
                 sms=config.num_sms if config else self.num_sms,
                 stream=work.stream,
             )
-        return out, weights, work.event(x, topk_weights, *given, found.memory, out, weights)
+        return out, weights, work.event(x, topk_weights, *given, topk_idx, found.memory, out, weights)
 
     def _ht(self, experts, row_bytes, scales):
         """The HtEp of the Buffer; a larger one at need, which all ranks need at one call."""
