@@ -24,12 +24,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static ncclResult_t destroy(ncclComm_t comm)
 {
-	ncclResult_t result = ncclEndKept(comm);
+	ncclResult_t result = ncclEndLast(comm);
 	ncclResult_t closed = ncclCollectivesClose(comm);
 	ncclResult_t ended = ncclRmaClose(comm);
 	ncclWindowTablesFree(comm);
 	ncclConnectionsForget(comm, NULL);
 	ncclResult_t destroyed = ncclFromGin(ginCommDestroy(comm->gin));
+	ncclResult_t freed = ncclEndKept(comm);
 
 	/* A collective may fail before this rank knows that another rank has ended comm. */
 	if (destroyed == ncclRemoteError && comm->asyncError != ncclSuccess)
@@ -38,6 +39,8 @@ static ncclResult_t destroy(ncclComm_t comm)
 	free(comm);
 	if (result == ncclSuccess)
 		result = closed == ncclSuccess ? ended : closed;
+	if (result == ncclSuccess)
+		result = freed;
 	return result == ncclSuccess ? destroyed : result;
 }
 

@@ -49,6 +49,60 @@ ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending)
 	return ncclSuccess;
 }
 
+/* What the kept calls end; memory is a rank's own. */
+static uint64_t hashOf(const struct ending *p)
+{
+	uint64_t hash = 0;
+
+	for (; p; p = p->next) {
+		const uint64_t what[2] = {p->kind,
+					  p->kind == endingOfDevComm ? p->devComm.gin.id : 0};
+		if (p->kind != endingOfMemory)
+			hash = ncclCommKey(hash, what, sizeof(what));
+	}
+	return hash;
+}
+
+/* Collective. Do all ranks end the same objects? True also if the ranks cannot be asked. */
+static int ranksAgree(ncclComm_t comm)
+{
+	uint64_t mine = hashOf(comm->endings);
+	uint64_t *all = malloc((size_t)comm->nRanks * sizeof(*all));
+	int agree = 1;
+
+	if (ginCommAllgather(comm->gin, all ? &mine : NULL, all, sizeof(mine)) == ginSuccess)
+		for (int r = 0; r < comm->nRanks; r++)
+			agree = agree && all[r] == mine;
+	free(all);
+	return agree;
+}
+
+/* Of a call that is not made: what is left to do when ginCommDestroy() has ended its object. */
+static void leave(ncclComm_t comm, struct ending *p)
+{
+	const ncclWindow_t window =
+		p->kind == endingOfWindow ? p->window : p->devComm.resourceWindow;
+	const ginWindow_t own = {(struct ginWindowTable *)(void *)window};
+	void *memory = NULL;
+
+	if (p->kind == endingOfMemory)
+		return;
+	if (p->kind == endingOfDevComm)
+		ginWindowPointer(comm->gin, own, &memory);
+	ncclWindowForget(window);
+	p->kind = endingOfMemory;
+	p->memory = memory;
+}
+
+ncclResult_t ncclEndLast(ncclComm_t comm)
+{
+	if (comm->localRanks < comm->nRanks || ranksAgree(comm))
+		return ncclEndKept(comm);
+	for (struct ending *p = comm->endings; p; p = p->next)
+		leave(comm, p);
+	return ncclSuccess;
+}
+
 ncclResult_t ncclEndKept(ncclComm_t comm)
 {
 	ncclResult_t result = ncclSuccess;

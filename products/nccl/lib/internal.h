@@ -100,6 +100,12 @@ ncclResult_t ncclEnd(ncclComm_t comm, const struct ending *ending);
 ncclResult_t ncclEndKept(ncclComm_t comm);
 
 /*
+ * Before ginCommDestroy(), which ends what is left, as ncclEndKept(). But the ranks of one process
+ * may have ended different objects, as NCCL allows: then memory is left for ncclEndKept().
+ */
+ncclResult_t ncclEndLast(ncclComm_t comm);
+
+/*
  * window.c. A record for each window: of a program, and of the buffers of a device communicator,
  * which kernels do not find: its `bytes` are 0. ncclWindowsOf() gives the windows of `comm`, the
  * newest first; the caller frees the array. NULL: no memory.

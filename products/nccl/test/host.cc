@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
 
 /*
@@ -670,6 +671,40 @@ static void nulls()
 	CHECK(ncclCommAbort(nullptr));
 }
 
+/* One thread for all ranks, which end different windows and device communicators. */
+static void differentEnds()
+{
+	ncclDevCommRequirements needs = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	std::vector<ncclComm_t> comms(gpuCount() ? static_cast<size_t>(gpuCount()) : 3);
+	const int n = static_cast<int>(comms.size());
+	std::vector<std::array<ncclDevComm, 2>> made(comms.size());
+	std::vector<ncclWindow_t> windows(comms.size());
+	std::vector<void *> memory(comms.size());
+
+	CHECK(ncclCommInitAll(comms.data(), n, nullptr));
+	for (void *&own : memory)
+		CHECK(ncclMemAlloc(&own, 4096));
+	for (size_t i = 0; i < 2; i++) {
+		CHECK(ncclGroupStart());
+		for (size_t r = 0; r < comms.size(); r++)
+			CHECK(ncclDevCommCreate(comms[r], &needs, &made[r][i]));
+		CHECK(ncclGroupEnd());
+	}
+	CHECK(ncclGroupStart());
+	for (size_t r = 0; r < comms.size(); r++)
+		CHECK(ncclCommWindowRegister(comms[r], memory[r], 4096, &windows[r], 0));
+	CHECK(ncclGroupEnd());
+	CHECK(ncclDevCommDestroy(comms[0], &made[0][0]));
+	for (size_t r = 1; r < comms.size(); r++) {
+		CHECK(ncclDevCommDestroy(comms[r], &made[r][1]));
+		CHECK(ncclCommWindowDeregister(comms[r], windows[r]));
+		CHECK(ncclMemFree(memory[r]));
+	}
+	for (ncclComm_t comm : comms)
+		CHECK(ncclCommDestroy(comm));
+	CHECK(ncclMemFree(memory[0]));
+}
+
 /* One thread for three communicators, and one that is aborted. */
 static void initAll()
 {
@@ -735,6 +770,7 @@ int main(int argc, char **argv)
 	if (!areProcesses) { /* CUDA does not survive fork() */
 		nulls();
 		initAll();
+		differentEnds();
 	}
 	return rigMain(argc, argv, "nccl host calls", run);
 }
