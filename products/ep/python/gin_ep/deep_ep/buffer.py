@@ -94,21 +94,23 @@ def _blocks_of(scales):
 
 
 _hints = {}  # {bytes: (shape, ranks)} of get_low_latency_rdma_size_hint()
-_left = []  # Buffers that the end of the process destroys, in the order of their making
+_left = []  # Buffers that nobody has destroyed, in the order of their making
 
 
 @atexit.register
 def _destroy_left():
     """Collective: a process that ends earlier would be a lost rank for the others' last calls.
 
-    After an exception that nobody caught the process does not wait for other ranks.
+    After an exception that nobody caught the process does not wait for other ranks, nor for a Buffer that its program was
+    to destroy: other ranks' calls then fail by the abort.
     """
     failed = hasattr(sys, "last_type")
     for buffer in _left:
         with contextlib.suppress(GinError):
-            if failed:
+            if failed or buffer.explicitly_destroy:
                 buffer.communicator.abort()
-            buffer._free()
+            if not buffer.explicitly_destroy:
+                buffer._free()
 
 
 class Buffer(Normal, metaclass=NamesAbsent):
@@ -155,7 +157,7 @@ class Buffer(Normal, metaclass=NamesAbsent):
         self.rank, self.group_size = self.communicator.rank, self.communicator.size
         gpu = self.communicator.device
         self._device = torch.device("cpu") if gpu is None else torch.device("cuda", gpu)
-        if self._own and not explicitly_destroy:
+        if self._own:
             _left.append(self)
         shape, ranks = _hints.get(num_rdma_bytes, (None, None))
         if low_latency_mode and ranks == self.group_size:
@@ -182,6 +184,8 @@ class Buffer(Normal, metaclass=NamesAbsent):
         """Collective. Only with explicitly_destroy=True; else the end of the process does it."""
         require(self.explicitly_destroy, "destroy() needs Buffer(explicitly_destroy=True)")
         self._free()
+        if self in _left:
+            _left.remove(self)
 
     def _free(self):
         if self._device.type == "cuda" and (self._eps or self._ht_made):
