@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""callers.py NAME TREE PROCESSES - code of programs that call DeepEP, unchanged, on gin_ep; the script `callers` runs it
+"""callers.py NAME TREE PROCESSES - code of programs that call DeepEP, unchanged, on gin_ep: for the script `callers`
 
 The caller's own functions route tokens to experts and back, forward and, where they have one, backward. Numbers are so
-small that all sums are exact: results are equal to those of one rank bit by bit. GPUs are used if there are any; processes
-may share them.
+small that all sums are exact: results are equal to those of one rank bit by bit. GPUs are used if there are any;
+processes may share them.
 """
 
 import importlib
@@ -12,23 +12,24 @@ import subprocess
 import sys
 import tempfile
 import types
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 
-HIDDEN, TOPK, TOKENS = 128, 3, 40  # low latency of DeepEP wants scales of 128 elements
+HIDDEN, TOPK, TOKENS = 128, 3, 40
 DEVICE = f"cuda:{int(os.environ.get('RANK', 0)) % torch.cuda.device_count()}" if torch.cuda.device_count() else "cpu"
 
 
 class Layer:
     """A rank's tokens; expert e multiplies by 1, 2 or 4."""
 
-    def __init__(self, group, seed):
+    def __init__(self, group, seed, hidden=HIDDEN):
         self.ranks, self.rank, self.each = group.size(), group.rank(), 4
         self.experts, self.tokens = self.each * self.ranks, TOKENS - 3 * self.rank
         make = torch.Generator().manual_seed(100 * seed + self.rank)
         small = lambda shape: torch.randint(-2, 3, shape, generator=make).to(torch.bfloat16).to(DEVICE)  # noqa: E731
-        self.x, self.gradient = small((self.tokens, HIDDEN)), small((self.tokens, HIDDEN))
+        self.x, self.gradient = small((self.tokens, hidden)), small((self.tokens, hidden))
         self.idx = torch.rand(self.tokens, self.experts, generator=make).topk(TOPK, dim=1).indices.to(DEVICE)
         self.weights = 0.5 ** torch.randint(0, 3, (self.tokens, TOPK), generator=make).float().to(DEVICE)
 
@@ -68,6 +69,13 @@ def bare(tree, *packages):
     for name in packages:
         sys.modules[name] = package = types.ModuleType(name)
         package.__path__ = [f"{tree}/{name.replace('.', '/')}"]
+
+
+def stand_in(name, **has):
+    """A module that is not read: it has what a caller imports, and `has`."""
+    sys.modules[name] = made = mock.MagicMock(name=name, **has)
+    parent, _, last = name.rpartition(".")
+    setattr(sys.modules[parent], last, made)
 
 
 def megatron(tree, group):
@@ -146,12 +154,87 @@ def lmdeploy(tree, group):
         layer.check("lmdeploy, low latency", dispatcher.combine(answers, idx, weights))
 
 
+def vllm(tree, group):
+    fused = "vllm.model_executor.layers.fused_moe"
+    bare(tree, "vllm", "vllm.model_executor", "vllm.model_executor.layers", fused, f"{fused}.prepare_finalize")
+    bare(tree, "vllm.v1", "vllm.v1.worker")
+    stages = [importlib.import_module(f"{fused}.prepare_finalize.deepep_{kind}") for kind in ("ht", "ll")]
+    plain = importlib.import_module(f"{fused}.config").FUSED_MOE_UNQUANTIZED_CONFIG
+    reduces = importlib.import_module(f"{fused}.topk_weight_and_reduce")
+    import deep_ep
+
+    hidden = 2048  # low latency knows no smaller one
+    layer = Layer(group, 0, hidden)
+    ranks, experts = layer.ranks, layer.experts
+    buffer = deep_ep.Buffer(group, 1 << 30, 0, num_qps_per_rank=1)
+    stage = stages[0].DeepEPHTPrepareAndFinalize(buffer, ranks, 1, layer.rank * layer.each)
+    for seed in range(2):
+        layer = Layer(group, seed, hidden)
+        y = torch.empty_like(layer.x)
+        rows, _, meta, ids, weights = stage.prepare(layer.x, layer.weights, layer.idx, experts, None, False, plain)
+        own = (ids // layer.each == layer.rank) * weights * layer.factor(ids)
+        answers = (rows.float() * own.sum(1, keepdim=True)).to(rows.dtype)
+        stage.finalize(y, answers, weights, ids, False, reduces.TopKWeightAndReduceNoOP())
+        layer.check("vllm, high throughput", y)
+    bytes_ = deep_ep.Buffer.get_low_latency_rdma_size_hint(TOKENS, hidden, ranks, experts)
+    buffer = deep_ep.Buffer(group, 0, bytes_, low_latency_mode=True, num_qps_per_rank=layer.each)
+    for seed, fp8 in enumerate((False, True)):
+        layer = Layer(group, seed, hidden)
+        y = torch.empty_like(layer.x)
+        stage = stages[1].DeepEPLLPrepareAndFinalize(buffer, TOKENS, ranks, use_fp8_dispatch=fp8)
+        rows = stage.prepare(layer.x, layer.weights, layer.idx, experts, None, False, plain)[0]
+        most = torch.full((layer.each,), rows.shape[1], device=DEVICE)
+        answers = layer.own(rows.flatten(0, 1), most).view_as(rows)
+        stage.finalize(y, answers, layer.weights, layer.idx, False, reduces.TopKWeightAndReduceDelegate())
+        layer.check("vllm, low latency", y)
+
+
+def sglang(tree, group):
+    srt, moe = "sglang.srt", "sglang.srt.layers.moe"
+    bare(f"{tree}/python", "sglang", srt, f"{srt}.layers", moe, f"{moe}.token_dispatcher", f"{srt}.layers.quantization")
+    bare(f"{tree}/python", f"{srt}.eplb", f"{srt}.distributed")
+    for name in "layers.quantization.fp8_kernel", "distributed.parallel_state", "eplb.expert_distribution":
+        stand_in(f"{srt}.{name}")
+    no = {name: lambda *_: False for name in ("is_npu", "is_hip", "is_blackwell", "get_bool_env_var")}
+    stand_in(f"{srt}.utils", **no)
+    stand_in(f"{srt}.server_args", get_global_server_args=lambda: None)
+    stand_in(f"{srt}.layers.deep_gemm_wrapper", ENABLE_JIT_DEEPGEMM=True, DEEPGEMM_BLACKWELL=False)
+    stand_in(f"{moe}.topk", BypassedTopKOutput=mock.MagicMock)
+    stand_in(f"{srt}.layers.dp_attention", get_is_extend_in_batch=lambda: is_normal)
+    if DEVICE == "cpu":
+        torch.cuda.get_device_properties = mock.MagicMock(return_value=mock.MagicMock(multi_processor_count=4))
+    theirs = importlib.import_module(f"{moe}.token_dispatcher.deepep")
+
+    # One buffer serves both modes.
+    for seed, (is_normal, waits) in enumerate(((True, False), (False, False), (True, True), (False, True))):
+        layer = Layer(group, seed)
+        dispatcher = theirs.DeepEPDispatcher(
+            group, TOPK, num_experts=layer.experts, num_local_experts=layer.each, hidden_size=HIDDEN,
+            params_dtype=torch.bfloat16, async_finish=waits, return_recv_hook=waits,
+        )  # fmt: skip
+        dispatcher.set_quant_config({"dispatcher_output_dtype": "bf16"})
+        chosen = types.SimpleNamespace(topk_weights=layer.weights, topk_ids=layer.idx)
+        out = dispatcher.dispatch(layer.x, chosen)
+        if is_normal:
+            own = (out.topk_ids >= 0) * out.topk_weights * layer.factor(layer.rank * layer.each + out.topk_ids)
+            answers = (out.hidden_states.float() * own.sum(1, keepdim=True)).to(torch.bfloat16)
+            given = theirs.DeepEPNormalCombineInput(answers, out.topk_ids, out.topk_weights)
+        else:
+            most = torch.full((layer.each,), out.hidden_states.shape[1], device=DEVICE)
+            answers = layer.own(out.hidden_states.flatten(0, 1), most).view_as(out.hidden_states)
+            given = theirs.DeepEPLLCombineInput(answers, out.topk_ids, out.topk_weights)
+        layer.check("sglang", dispatcher.combine(given))
+
+
+CALLERS = {"megatron": megatron, "torchtitan": torchtitan, "lmdeploy": lmdeploy, "vllm": vllm, "sglang": sglang}
+
+
 def run(name, tree):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if DEVICE != "cpu":
         torch.cuda.set_device(DEVICE)
     dist.init_process_group("gloo", init_method=f"file://{os.environ['STORE']}", rank=rank, world_size=size)
-    {"megatron": megatron, "torchtitan": torchtitan, "lmdeploy": lmdeploy}[name](tree, dist.group.WORLD)
+    CALLERS[name](tree, dist.group.WORLD)
     dist.barrier()
     if rank == 0:
         print(f"{name}: equal on {size} ranks, {DEVICE.partition(':')[0]}", flush=True)
