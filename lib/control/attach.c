@@ -261,6 +261,7 @@ static int takeProof(struct control *c, struct controlLink *link)
 		return ECONNREFUSED;
 	free(link->dial);
 	link->dial = NULL;
+	socketProbe(link->fd, 0);
 	controlSendNews(c, link);
 	return 0;
 }
@@ -274,7 +275,10 @@ static int step(struct control *c, struct controlLink *link)
 	if (d->step == dialConnects) {
 		d->step = dialChallenge;
 		d->until = d->end;
-		return socketConnectEnd(link->fd) ? errno : 0;
+		if (socketConnectEnd(link->fd))
+			return errno;
+		socketProbe(link->fd, 1);
+		return 0;
 	}
 	ssize_t got = recv(link->fd, (uint8_t *)d->words + d->got, due - d->got, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))

@@ -201,6 +201,12 @@ static void silence(void)
 		EXPECT_EQUAL(option(here[i], TCP_USER_TIMEOUT), 0);
 		EXPECT_EQUAL(option(here[i], TCP_KEEPCNT), 127);
 		EXPECT(option(here[i], TCP_KEEPIDLE) >= 60);
+		socketProbe(here[i], 1);
+		EXPECT(option(here[i], TCP_KEEPIDLE) <= 8 && option(here[i], TCP_KEEPINTVL) <= 8);
+		EXPECT_EQUAL(option(here[i], TCP_KEEPCNT), 127);
+		socketProbe(here[i], 0);
+		EXPECT(option(here[i], TCP_KEEPIDLE) >= 60);
+		socketProbe(there[i], 1);
 		EXPECT_EQUAL(option(there[i], TCP_USER_TIMEOUT), 25000);
 		EXPECT_EQUAL(option(there[i], TCP_KEEPIDLE), 10);
 		socketPatience(there[i], 60);

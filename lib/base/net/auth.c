@@ -133,8 +133,11 @@ int authConnect(int fd, const uint8_t key[AUTH_KEY_BYTES], uint32_t rank, uint64
 	uint8_t answer[AUTH_ANSWER_BYTES];
 	uint64_t theirs[2], proof, due;
 
-	if (socketReceive(fd, theirs, sizeof(theirs), deadline) ||
-	    authMakeAnswer(key, rank, theirs, answer, &due) ||
+	socketProbe(fd, 1);
+	if (socketReceive(fd, theirs, sizeof(theirs), deadline))
+		return -1;
+	socketProbe(fd, 0);
+	if (authMakeAnswer(key, rank, theirs, answer, &due) ||
 	    socketSend(fd, answer, sizeof(answer), deadline) ||
 	    socketReceive(fd, &proof, sizeof(proof), deadline))
 		return -1;

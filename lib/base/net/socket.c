@@ -204,17 +204,25 @@ static void setProbes(int fd, int idle, int interval, int count)
  * Within a host the kernel ends the connections of a process that dies, so silence does not mean
  * that a process is dead. The kernel may send the probes of thousands of connections at one
  * instant, and the loopback device queues 1,000 packets at most. So probes within a host only serve
- * to find an end whose reset was lost: they are rare, and descriptors have 61 different intervals.
+ * to find an end whose reset was lost: they are rare but before a listener's first word, and
+ * descriptors have different intervals.
  */
-static void setOptions(int fd)
+void socketProbe(int fd, int soon)
 {
-	int on = 1, apart = 60 + fd % 61, most = 127;
+	int apart = soon ? 2 + fd % 7 : 60 + fd % 61, most = 127;
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (isWithinHost(fd))
 		setProbes(fd, apart, apart, most);
 	else
 		setProbes(fd, 10, 5, 4);
+}
+
+static void setOptions(int fd)
+{
+	int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	socketProbe(fd, 0);
 	socketPatience(fd, 0);
 }
 

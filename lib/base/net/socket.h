@@ -71,6 +71,13 @@ int socketAccept(int listener, uint64_t deadline);
  */
 void socketPatience(int fd, unsigned seconds);
 
+/*
+ * While this end waits for a listener's first word, probes within a host are sent every few
+ * seconds (`soon`): the listener may have closed when the connection was made, and its reset was
+ * lost. Afterwards (0) they are rare again.
+ */
+void socketProbe(int fd, int soon);
+
 /* Nanoseconds since the other host last acknowledged anything; UINT64_MAX: not known. */
 uint64_t socketUnanswered(int fd);
 

@@ -25,7 +25,7 @@ def compact(comm, device):
     rows, r_idx, r_weights, counts, v1, _ = old.dispatch(x, **layout, topk_idx=idx, topk_weights=weights)
     out, sums, _ = old.combine(rows, v1, topk_weights=r_weights)
     buffer = deep_ep.ElasticBuffer(comm, num_max_tokens_per_rank=most, hidden=hidden, **there)
-    domain = int(os.environ.get("GIN_EP_DOMAIN", comm.size))
+    domain = 1 if os.environ.get("GIN_ROUTE") == "network" else int(os.environ.get("GIN_EP_DOMAIN", comm.size))
     same("domains", buffer.get_logical_domain_size(), (comm.size // domain, domain))
     same("place", (buffer.scaleout_rank_idx, buffer.scaleup_rank_idx), divmod(me, domain))
     buffer.barrier()
