@@ -63,7 +63,7 @@ static uint64_t hashOf(const struct ending *p)
 	return hash;
 }
 
-/* Collective. Do all ranks end the same objects? True also if the ranks cannot be asked. */
+/* Collective. Returns 1 if all ranks' kept calls end equal objects, or ginCommAllgather() fails. */
 static int ranksAgree(ncclComm_t comm)
 {
 	uint64_t mine = hashOf(comm->endings);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.cuh - the experts' rows back to their tokens: bias + rows, ranks in an order
+ * combine.cuh - the experts' rows back to their tokens: bias + rows. Ranks are added
+ *               ascending, or in the order of topkIdx
  *
  * The rank that holds x copies the rows of other ranks to its pool, unless they are there, and
  * tells when they are ready; the tokens' ranks load them from there and add them. Stagers and
