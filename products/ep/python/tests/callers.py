@@ -41,6 +41,11 @@ class Layer:
         factors = [self.factor(self.rank * self.each + e) for e in range(self.each)]
         return rows * torch.tensor(factors, device=rows.device).repeat_interleave(counts).to(rows.dtype)[:, None]
 
+    def own_of_experts(self, rows):
+        """Own experts' answers to low latency's rows, [experts, rows, hidden]."""
+        counts = torch.full((self.each,), rows.shape[1], device=rows.device)
+        return self.own(rows.flatten(0, 1), counts).view_as(rows)
+
     def dense(self):
         """[tokens, experts] routing map and weights."""
         weights = torch.zeros(self.tokens, self.experts, device=DEVICE).scatter_(1, self.idx, self.weights)
@@ -149,9 +154,7 @@ def lmdeploy(tree, group):
         (rows, scales), idx, weights, _, _ = dispatcher.dispatch(layer.x, layer.idx, layer.weights, layer.experts)
         wide = rows.value.float().view(*scales.value.shape, 128) * scales.value[..., None]
         wide = wide.flatten(2).to(torch.bfloat16)
-        most = torch.full((layer.each,), wide.shape[1], device=DEVICE)
-        answers = layer.own(wide.flatten(0, 1), most).view_as(wide)
-        layer.check("lmdeploy, low latency", dispatcher.combine(answers, idx, weights))
+        layer.check("lmdeploy, low latency", dispatcher.combine(layer.own_of_experts(wide), idx, weights))
 
 
 def vllm(tree, group):
@@ -183,8 +186,7 @@ def vllm(tree, group):
         y = torch.empty_like(layer.x)
         stage = stages[1].DeepEPLLPrepareAndFinalize(buffer, TOKENS, ranks, use_fp8_dispatch=fp8)
         rows = stage.prepare(layer.x, layer.weights, layer.idx, experts, None, False, plain)[0]
-        most = torch.full((layer.each,), rows.shape[1], device=DEVICE)
-        answers = layer.own(rows.flatten(0, 1), most).view_as(rows)
+        answers = layer.own_of_experts(rows)
         stage.finalize(y, answers, layer.weights, layer.idx, False, reduces.TopKWeightAndReduceDelegate())
         layer.check("vllm, low latency", y)
 
@@ -220,8 +222,7 @@ def sglang(tree, group):
             answers = (out.hidden_states.float() * own.sum(1, keepdim=True)).to(torch.bfloat16)
             given = theirs.DeepEPNormalCombineInput(answers, out.topk_ids, out.topk_weights)
         else:
-            most = torch.full((layer.each,), out.hidden_states.shape[1], device=DEVICE)
-            answers = layer.own(out.hidden_states.flatten(0, 1), most).view_as(out.hidden_states)
+            answers = layer.own_of_experts(out.hidden_states)
             given = theirs.DeepEPLLCombineInput(answers, out.topk_ids, out.topk_weights)
         layer.check("sglang", dispatcher.combine(given))
 
